@@ -1,0 +1,43 @@
+#include "closing_line.h"
+
+#include "base/units.h"
+
+namespace artesian::cli {
+namespace {
+
+std::string because(const std::string& start, const std::string& reason) {
+  return reason.empty() ? start : start + ": " + reason;
+}
+
+std::string active_line(const StatsSnapshot& stats) {
+  const auto uses = stats.hits + stats.misses;
+  std::string line;
+  if (uses != 0) {
+    line = fmt::format("{} token{} experts: {:.1f} % hits, ", stats.tokens, stats.tokens == 1 ? "'s" : "s'",
+                       100.0 * static_cast<double>(stats.hits) / static_cast<double>(uses));
+  } else {
+    line = fmt::format("{} token{}: ", stats.tokens, stats.tokens == 1 ? "" : "s");
+  }
+  line += fmt::format("{} read", format_bytes(stats.bytes_read));
+  if (stats.read_busy_ns != 0) {
+    const double seconds = static_cast<double>(stats.read_busy_ns) * 1e-9;
+    line += fmt::format(" at {}", format_rate(static_cast<double>(stats.bytes_read) / seconds));
+  }
+  return line + fmt::format(", {:.2f} s stalled, {} of {} used", static_cast<double>(stats.stall_ns) * 1e-9,
+                            format_size(stats.committed_bytes), format_size(stats.budget_bytes));
+}
+
+}  // namespace
+
+std::string closing_line(const Result<StatsSnapshot>& stats) {
+  if (!stats && stats.error().code == Code::not_found) {
+    return "the door was not opened: the program brought up no ggml that looks for backends";
+  }
+  if (!stats) return "what the door did is not known: " + stats.error().message;
+  if (stats->state == "aside") return because("stepped aside", stats->reason);
+  if (stats->state == "refused") return because("the door stayed shut", stats->reason);
+  if (stats->state == "active") return active_line(*stats);
+  return because("the program ended before a model was loaded", stats->reason);
+}
+
+}  // namespace artesian::cli

@@ -1,0 +1,13 @@
+// The one sentence that `artesian run` ends with.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "stream/stats_file.h"
+
+namespace artesian::cli {
+
+std::string closing_line(const Result<StatsSnapshot>& stats);
+
+}  // namespace artesian::cli

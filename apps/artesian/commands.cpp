@@ -1,0 +1,78 @@
+#include "commands.h"
+
+#include <array>
+
+#include "base/units.h"
+
+namespace artesian::cli {
+namespace {
+
+constexpr std::array group_table = {
+    GroupInfo{"bench", "Measure, and compare with the goals"},
+};
+
+constexpr std::array command_table = {
+    CommandInfo{"run", "Start a llama.cpp program with the weights door open", setup_run},
+    CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
+    CommandInfo{"completion", "Print the completion script for a shell", setup_completion},
+};
+
+CLI::App* find_parent(CLI::App& app, std::string_view& name) {
+  const auto space = name.find(' ');
+  if (space == std::string_view::npos) return &app;
+  const std::string group(name.substr(0, space));
+  name.remove_prefix(space + 1);
+  return app.get_subcommand(group);
+}
+
+}  // namespace
+
+std::span<const CommandInfo> commands() {
+  return command_table;
+}
+std::span<const GroupInfo> groups() {
+  return group_table;
+}
+
+Tree make_tree(const Context& context) {
+  Tree tree;
+  tree.app = std::make_unique<CLI::App>("What lies on flash is in memory when the compute asks for it.", "artesian");
+  CLI::App& app = *tree.app;
+  app.set_version_flag("--version", ARTESIAN_VERSION);
+  app.set_help_flag("-h,--help", "Print this help");
+  app.require_subcommand(1);
+  app.footer("artesian COMMAND --help tells more, with examples.");
+  for (const auto& group : groups()) {
+    bool used = false;
+    for (const auto& info : commands()) used = used || info.name.starts_with(std::string(group.name) + " ");
+    if (used) app.add_subcommand(std::string(group.name), std::string(group.summary))->require_subcommand(1);
+  }
+  for (const auto& info : commands()) {
+    std::string_view name = info.name;
+    CLI::App* parent = find_parent(app, name);
+    CLI::App* command = parent->add_subcommand(std::string(name), std::string(info.summary));
+    tree.actions.emplace_back(command, info.setup(*command, context));
+  }
+  return tree;
+}
+
+CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          name,
+          [&bytes, name](const std::string& text) {
+            const auto size = parse_size(text);
+            if (!size) throw CLI::ValidationError(name, size.error().message);
+            bytes = *size;
+          },
+          help)
+      ->type_name("SIZE");
+}
+
+void set_examples(CLI::App& command, std::initializer_list<std::string_view> lines) {
+  std::string text = "Examples:";
+  for (const auto line : lines) text += "\n  " + std::string(line);
+  command.footer(text);
+}
+
+}  // namespace artesian::cli

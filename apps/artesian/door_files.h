@@ -1,0 +1,32 @@
+// Where the door's parts are: the plugin and the shim beside this program, the stats files of what is running.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "commands.h"
+#include "stream/stats_file.h"
+
+namespace artesian::cli {
+
+struct DoorLibraries {
+  std::string plugin, preload;
+};
+
+// In ../lib of the folder of this executable: the build tree and an installed tree look alike.
+Result<DoorLibraries> find_door();
+
+// <runtime folder>/<pid>.stats of the `artesian run` with that number.
+Result<std::string> stats_path(const Context& context, int run_pid);
+
+Result<StatsSnapshot> read_stats_file(const std::string& path);
+
+struct RunningDoor {
+  int run_pid = 0;
+  std::string path;
+};
+// The doors of this user that are open now; files that dead ones left behind are removed.
+Result<std::vector<RunningDoor>> running_doors(const Context& context);
+
+}  // namespace artesian::cli

@@ -1,0 +1,214 @@
+#include "platform/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <vector>
+
+namespace artesian {
+namespace {
+
+// Sent on when somebody sends them to us. SIGTSTP is not acted on here: when the program stops, we do.
+constexpr std::array forwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
+
+Error start_error(const std::string& path, int error) {
+  if (error == ENOENT) {
+    // The file was found, so what is missing is what it asks to be run by.
+    return Error{Code::not_found, fmt::format("{}: cannot be started: its interpreter or loader is missing", path)};
+  }
+  return Error{Code::rejected, fmt::format("{}: cannot be started: {}", path, strerror(error))};
+}
+
+Status check_executable(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return fail(Code::not_found, "{}: there is no such program", path);
+    return fail(Code::rejected, "{}: cannot be started: {}", path, strerror(errno));
+  }
+  if (S_ISDIR(info.st_mode)) return fail(Code::rejected, "{}: is a folder, not a program", path);
+  if (::access(path.c_str(), X_OK) != 0) return fail(Code::rejected, "{}: is not executable", path);
+  return {};
+}
+
+// The arguments and environment as exec wants them; the pointers live as long as this.
+class ExecBlock {
+ public:
+  explicit ExecBlock(const Command& command) : arguments_(command.arguments) {
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      const std::string_view name = text.substr(0, text.find('='));
+      bool replaced = false;
+      for (const auto& [ours, value] : command.environment) replaced = replaced || name == ours;
+      if (!replaced) environment_.emplace_back(text);
+    }
+    for (const auto& [name, value] : command.environment) environment_.push_back(name + "=" + value);
+    for (auto& text : arguments_) argv_.push_back(text.data());
+    for (auto& text : environment_) envp_.push_back(text.data());
+    argv_.push_back(nullptr);
+    envp_.push_back(nullptr);
+  }
+  ExecBlock(const ExecBlock&) = delete;
+  ExecBlock& operator=(const ExecBlock&) = delete;
+
+  // Also runs a script without a first line, as shells do.
+  void exec(const std::string& path) const { ::execvpe(path.c_str(), argv_.data(), envp_.data()); }
+
+ private:
+  std::vector<std::string> arguments_, environment_;
+  std::vector<char*> argv_, envp_;
+};
+
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigemptyset(&set_);
+    for (const int signal : forwarded) sigaddset(&set_, signal);
+    sigaddset(&set_, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~BlockedSignals() { restore(); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  const sigset_t& set() const { return set_; }
+
+ private:
+  sigset_t set_{}, before_{};
+};
+
+// In the child: never returns. Only calls that are allowed after a fork.
+[[noreturn]] void become(const ExecBlock& block, const std::string& path, const BlockedSignals& signals, pid_t parent,
+                         int report) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(128 + SIGTERM);  // the parent died before the line above
+  signals.restore();
+  block.exec(path);
+  const int error = errno;
+  const ssize_t written = ::write(report, &error, sizeof error);
+  static_cast<void>(written);
+  _exit(exit_not_executable);
+}
+
+// Returns the exit code once the child is gone, nothing while it is there.
+bool reap(pid_t child, int& exit_code) {
+  int status = 0;
+  while (true) {
+    const pid_t pid = ::waitpid(child, &status, WNOHANG | WUNTRACED);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid != child) return false;
+    if (WIFEXITED(status)) {
+      exit_code = WEXITSTATUS(status);
+      return true;
+    }
+    if (WIFSIGNALED(status)) {
+      exit_code = 128 + WTERMSIG(status);
+      return true;
+    }
+    if (WIFSTOPPED(status)) {
+      ::raise(SIGSTOP);  // so that the shell sees the job stopped; here it goes on after `fg`
+      ::kill(child, SIGCONT);
+    }
+  }
+}
+
+int wait_and_forward(pid_t child, const sigset_t& set) {
+  int exit_code = 0;
+  while (!reap(child, exit_code)) {
+    siginfo_t info{};
+    const int signal = ::sigwaitinfo(&set, &info);
+    if (signal < 0 || signal == SIGCHLD) continue;
+    // A terminal sends to the whole group, the program included: a second SIGINT would mean "at once" to a server.
+    const bool sent_to_us = info.si_code <= 0;
+    if (sent_to_us && info.si_pid != child) ::kill(child, signal);
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+Result<std::string> find_program(std::string_view name, std::string_view search_path) {
+  if (name.empty()) return fail(Code::not_found, "the name of the program is empty");
+  if (name.find('/') != std::string_view::npos) {
+    std::string path(name);
+    if (auto ok = check_executable(path); !ok) return fail(ok.error());
+    return path;
+  }
+  Error best{Code::not_found, fmt::format("{}: there is no such program on the PATH", name)};
+  while (true) {
+    const auto colon = search_path.find(':');
+    const auto folder = search_path.substr(0, colon);
+    std::string path = folder.empty() ? "./" : std::string(folder) + "/";
+    path += name;
+    if (auto ok = check_executable(path); ok) {
+      return path;
+    } else if (ok.error().code == Code::rejected && best.code == Code::not_found) {
+      best = ok.error();
+    }
+    if (colon == std::string_view::npos) break;
+    search_path.remove_prefix(colon + 1);
+  }
+  return fail(best);
+}
+
+int program_exit_code(const Error& error) {
+  return error.code == Code::not_found ? exit_not_found : exit_not_executable;
+}
+
+Result<int> run_program(const Command& command) {
+  std::array<int, 2> report{};
+  if (::pipe2(report.data(), O_CLOEXEC) != 0) return fail(Code::device_failed, "pipe: {}", strerror(errno));
+  const ExecBlock block(command);
+  const BlockedSignals signals;
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) {
+    const int error = errno;
+    ::close(report[0]);
+    ::close(report[1]);
+    return fail(Code::device_failed, "{}: cannot be started: fork: {}", command.path, strerror(error));
+  }
+  if (child == 0) become(block, command.path, signals, parent, report[1]);
+  ::close(report[1]);
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(report[0], &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  ::close(report[0]);
+  const int exit_code = wait_and_forward(child, signals.set());
+  if (got == static_cast<ssize_t>(sizeof error)) return fail(start_error(command.path, error));
+  return exit_code;
+}
+
+Error replace_process(const Command& command) {
+  const ExecBlock block(command);
+  block.exec(command.path);
+  return start_error(command.path, errno);
+}
+
+Result<std::string> own_executable() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (length <= 0) return fail(Code::device_failed, "/proc/self/exe: {}", strerror(errno));
+  return std::string(path.data(), static_cast<std::size_t>(length));
+}
+
+bool process_exists(int pid) {
+  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
+}
+
+int own_pid() {
+  return ::getpid();
+}
+
+void pause_for_seconds(unsigned seconds) { ::sleep(seconds); }
+
+}  // namespace artesian

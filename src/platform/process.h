@@ -1,0 +1,51 @@
+// Starting another program in front of which we stand: found on the path, given a changed environment, sent on the
+// signals that reach us, waited for, and its exit code handed back as a shell would.
+//
+// Threads: call from the main thread of a program that has no other; run_program() changes its signal mask while it
+// waits and restores it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace artesian {
+
+struct Command {
+  std::string path;                                              // of the file to execute, see find_program()
+  std::vector<std::string> arguments;                            // [0] is the name as typed
+  std::vector<std::pair<std::string, std::string>> environment;  // set on top of our own
+};
+
+constexpr int exit_not_found = 127;
+constexpr int exit_not_executable = 126;
+
+// Where `name` is: itself if it has a slash, else the first executable in `search_path` (the value of PATH).
+// not_found, or rejected where there is something that cannot be executed; program_exit_code() maps both.
+Result<std::string> find_program(std::string_view name, std::string_view search_path);
+
+// 127 for not_found, 126 for anything else: what a shell exits with for a program that could not be started.
+int program_exit_code(const Error& error);
+
+// Runs the command to its end; returns its exit code, 128 + n if signal n ended it. Signals that somebody sends to us
+// are sent on (those that a terminal sends reach the program by themselves); when it stops we stop. If we are killed,
+// the program gets SIGTERM.
+Result<int> run_program(const Command& command);
+
+// Becomes the command. Returns only if that failed.
+Error replace_process(const Command& command);
+
+// The file that this process was started from.
+Result<std::string> own_executable();
+
+// Whether a process with this number is there (it may be somebody else's).
+bool process_exists(int pid);
+int own_pid();
+
+// For a display that refreshes itself; interrupted by signals.
+void pause_for_seconds(unsigned seconds);
+
+}  // namespace artesian
