@@ -1,5 +1,6 @@
 #include "policy/eviction.h"
 
+#include "policy/artesian_policy.h"
 #include "policy/lfu.h"
 #include "policy/lru.h"
 
@@ -7,6 +8,7 @@ namespace artesian {
 
 namespace {
 constexpr EvictionInfo policies[] = {
+    {"artesian", "frequency and recency weighed, may refuse an expert", make_artesian},
     {"lfu", "least frequently used, counts decay", make_lfu},
     {"lru", "least recently used", make_lru},
 };
