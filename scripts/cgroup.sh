@@ -107,8 +107,8 @@ memory_limit_exec() {
   trap '[ -z "$child" ] || kill -TERM "$child" 2>/dev/null' TERM HUP
   trap '[ -z "$child" ] || kill -INT "$child" 2>/dev/null' INT
   cgroup_limit "$group" "$bytes" || { echo "no memory cgroup can be made here: its limit may not be set" >&2 && exit 125; }
-  # A background child has its stdin from /dev/null unless it is handed on.
-  { bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@" <&3 & } 3<&0
+  # A background child has its stdin from /dev/null unless it is handed on, and ignores SIGINT unless told not to.
+  { env --default-signal=INT,QUIT bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@" <&3 & } 3<&0
   child=$!
   # A signal ends wait early: wait until the child itself has ended.
   while wait "$child" 2>/dev/null; rc=$?; kill -0 "$child" 2>/dev/null; do :; done

@@ -6,6 +6,7 @@
 ARTESIAN_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # shellcheck source=../versions.env
 . "$ARTESIAN_ROOT/versions.env"
+[ "$(uname -m)" != x86_64 ] || LLAMA_CMAKE_ARGS+=" $LLAMA_CMAKE_ARGS_X86"
 ARTESIAN_CACHE="${ARTESIAN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/artesian}"
 SETUP_CHILD=
 
