@@ -1,6 +1,6 @@
-// GGUF, bytes in, facts out: the header, metadata and tensor table of one file, and a model made of its shards. Files are
-// parsed as hostile: every count, length, offset and product is checked against the file before it is used.
-// The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// GGUF, bytes in, facts out: the header, metadata and tensor table of one file, and a model made of its shards. Files
+// are parsed as hostile: every count, length, offset and product is checked against the file before it is used. The
+// format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
 #include <array>
@@ -35,13 +35,15 @@ struct GgmlType {
   std::uint32_t block_bytes;
 };
 const GgmlType* find_ggml_type(std::uint32_t id);
+const GgmlType* find_ggml_type(std::string_view name);  // as above, any case
+std::span<const GgmlType> ggml_types();
 
 struct GgufTensor {
   std::string name;
-  std::uint32_t type = 0;                        // ggml type number
-  std::array<std::uint64_t, 4> ne{1, 1, 1, 1};   // elements; ne[0] is the row length, ne[2] the experts of a 3-D one
-  std::uint32_t file = 0;                        // which shard
-  std::uint64_t offset = 0;                      // bytes from the start of that shard's file
+  std::uint32_t type = 0;                       // ggml type number
+  std::array<std::uint64_t, 4> ne{1, 1, 1, 1};  // elements; ne[0] is the row length, ne[2] the experts of a 3-D one
+  std::uint32_t file = 0;                       // which shard
+  std::uint64_t offset = 0;                     // bytes from the start of that shard's file
   std::uint64_t bytes = 0;
 
   std::uint64_t row_bytes() const;     // nb[1]
@@ -51,10 +53,47 @@ struct GgufTensor {
 struct GgufArray {
   std::uint32_t element_type = 0;  // GGUF value type number
   std::uint64_t count = 0;
-  std::vector<std::string> strings;   // if of strings and kept
-  std::vector<double> numbers;        // if of numbers and kept (arrays above a limit are skipped, count is right)
+  std::vector<std::string> strings;  // if of strings and kept
+  std::vector<double> numbers;       // if of numbers and kept (arrays above a limit are skipped, count is right)
+};
+// GGUF value type numbers, as they stand in files.
+enum class GgufKind : std::uint32_t {
+  u8 = 0,
+  i8 = 1,
+  u16 = 2,
+  i16 = 3,
+  u32 = 4,
+  i32 = 5,
+  f32 = 6,
+  boolean = 7,
+  string = 8,
+  array = 9,
+  u64 = 10,
+  i64 = 11,
+  f64 = 12,
 };
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
+
+// Where one metadata entry (key, type and value) stands in its file, so that it can be copied without understanding it.
+struct GgufEntry {
+  std::string key;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Limits of the parser. What passes them is refused (kept_max: skipped), so that a hostile file costs neither memory
+// nor time beyond a small multiple of its header.
+namespace gguf_limits {
+constexpr std::uint64_t header_bytes_max = 256ULL << 20;
+constexpr std::uint64_t string_bytes_max = 64ULL << 20;
+constexpr std::uint64_t key_bytes_max = 65535;
+constexpr std::uint64_t tensor_name_bytes_max = 63;  // what ggml can hold
+constexpr std::uint64_t metadata_count_max = 1ULL << 16;
+constexpr std::uint64_t tensor_count_max = 1ULL << 20;
+constexpr std::uint64_t strings_kept_max = 1ULL << 20;  // in one array; a vocabulary of 256k and its merges fit
+constexpr std::uint64_t numbers_kept_max = 1ULL << 16;
+constexpr std::uint64_t alignment_max = 1ULL << 30;
+}  // namespace gguf_limits
 
 // One file.
 struct GgufFile {
@@ -64,8 +103,10 @@ struct GgufFile {
   std::uint64_t data_offset = 0;  // where tensor data starts
   std::uint32_t alignment = 32;
   std::map<std::string, GgufValue, std::less<>> metadata;
+  std::vector<GgufEntry> entries;  // of the metadata, in file order
   std::vector<GgufTensor> tensors;
 
+  // Code::invalid: not a GGUF file or a version that is not known; Code::corrupt: broken; or the source's own error.
   static Result<GgufFile> parse(ByteSource& source);
 
   std::optional<std::uint64_t> find_uint(std::string_view key) const;
