@@ -2,9 +2,9 @@
 // that store/ and stream/ do I/O, so both run unchanged on a simulated drive in virtual time.
 //
 // Threads: one owner at a time calls submit/poll/wait (callers serialise); facts() is safe from any thread.
-// Ownership: buffers belong to the caller and must stay valid and unmoved until the completion with the request's tag is
-// reaped; destroying a Device waits for what is in flight. A Device never reports success for bytes that did not arrive:
-// a read that ends early (short read, end of file) completes with an error.
+// Ownership: buffers belong to the caller and must stay valid and unmoved until the completion with the request's tag
+// is reaped; destroying a Device waits for what is in flight. A Device never reports success for bytes that did not
+// arrive: a read that ends early (short read, end of file) completes with an error.
 #pragma once
 
 #include <cstddef>
@@ -38,23 +38,24 @@ struct IoRequest {
   IoClass io_class = IoClass::demand;
   PlacementHandle placement{};
   FileIndex file = 0;
-  std::uint64_t offset = 0;      // bytes from the start of the file; a multiple of facts().alignment
-  std::span<std::byte> buffer;   // address and size multiples of facts().alignment (a write does not change it)
-  std::uint64_t tag = 0;         // the caller's, comes back with the completion
+  std::uint64_t offset = 0;     // bytes from the start of the file; a multiple of facts().alignment
+  std::span<std::byte> buffer;  // address and size multiples of facts().alignment (a write does not change it)
+  std::uint64_t tag = 0;        // the caller's, comes back with the completion
 };
 
 struct IoCompletion {
   std::uint64_t tag = 0;
-  std::uint64_t bytes = 0;  // on success at least buffer.size(), or for a read that touches the end of the file, up to it
-  Status status;            // device_failed or corrupt (short), with file and offset in the message
+  std::uint64_t bytes =
+      0;          // on success at least buffer.size(), or for a read that touches the end of the file, up to it
+  Status status;  // device_failed or corrupt (short), with file and offset in the message
 };
 
 struct DeviceFacts {
-  std::string name;                    // for people: "io_uring, O_DIRECT, /path/model.gguf (+2 files)"
-  std::uint32_t alignment = 4096;      // bytes; offsets, sizes and addresses must be multiples
-  std::uint32_t queue_depth_max = 64;  // requests in flight at the drive at once
-  std::uint32_t queue_max = 4096;      // requests waiting or in flight; submit answers `retry` beyond it
-  bool direct = false;                 // past the page cache
+  std::string name;                       // for people: "io_uring, O_DIRECT, /path/model.gguf (+2 files)"
+  std::uint32_t alignment = 4096;         // bytes; offsets, sizes and addresses must be multiples
+  std::uint32_t queue_depth_max = 64;     // requests in flight at the drive at once
+  std::uint32_t queue_max = 4096;         // requests waiting or in flight; submit answers `retry` beyond it
+  bool direct = false;                    // past the page cache
   std::vector<std::uint64_t> file_bytes;  // size of each file
 };
 
@@ -83,7 +84,8 @@ class Device {
   // With nothing in flight it returns 0 at once.
   virtual std::size_t wait(std::span<IoCompletion> out, Nanos deadline) = 0;
 
-  // Tell the device that requests will use this memory, so that it may register it. Best effort; returns whether it did.
+  // Tell the device that requests will use this memory, so that it may register it. Best effort; returns whether it
+  // did.
   virtual bool register_memory(std::span<std::byte> memory) = 0;
 
   // The range holds nothing of worth any more (hole punch, trim). Best effort. All writes before it must be complete.
