@@ -1,0 +1,123 @@
+#include "stream/stats_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace artesian {
+namespace {
+
+class StatsFile : public ::testing::Test {
+ protected:
+  StatsFile() : words_(stats_file_bytes / 8) {}
+  std::span<std::byte> memory() { return std::as_writable_bytes(std::span(words_)); }
+  StatsSource source() {
+    return [this](std::uint64_t offset, std::span<std::byte> out) -> Status {
+      if (offset + out.size() > memory().size()) return fail(Code::corrupt, "past the end");
+      std::memcpy(out.data(), memory().data() + offset, out.size());
+      return {};
+    };
+  }
+  std::vector<std::uint64_t> words_;
+};
+
+StatsSnapshot sample() {
+  StatsSnapshot snapshot;
+  snapshot.pid = 4711;
+  snapshot.state = "active";
+  snapshot.model = "/models/a \"b\" \xff.gguf";
+  snapshot.engine = "ggml 0.26.0";
+  snapshot.budget_bytes = 1ULL << 40;
+  snapshot.hits = 3;
+  snapshot.misses = 1;
+  snapshot.stall_ns = 5;
+  snapshot.speculation = {7, 6, 1};
+  snapshot.layers = {{0, 8, 4, 4096, 2, 1}, {5, 9, 3, 100, 1, 0}};
+  return snapshot;
+}
+
+TEST_F(StatsFile, WhatIsWrittenIsRead) {
+  StatsWriter writer(memory());
+  writer.write(StatsSnapshot{});
+  writer.write(sample());
+  const auto read = read_stats(source());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->pid, 4711);
+  EXPECT_EQ(read->state, "active");
+  EXPECT_EQ(read->model, "/models/a \"b\" \xEF\xBF\xBD.gguf");  // bytes that are no text become a mark
+  EXPECT_EQ(read->budget_bytes, 1ULL << 40);
+  EXPECT_EQ(read->speculation.useful, 6u);
+  ASSERT_EQ(read->layers.size(), 2u);
+  EXPECT_EQ(read->layers[1].layer, 5u);
+  EXPECT_EQ(read->layers[1].resident_bytes, 100u);
+}
+
+TEST_F(StatsFile, NothingWrittenIsNotFound) {
+  EXPECT_EQ(read_stats(source()).error().code, Code::not_found);
+}
+
+TEST_F(StatsFile, AnotherFileIsCorrupt) {
+  words_[0] = 1;
+  EXPECT_EQ(read_stats(source()).error().code, Code::corrupt);
+}
+
+TEST_F(StatsFile, AWriterThatDiedIsToldAndReplaced) {
+  StatsWriter(memory()).write(sample());
+  ++words_[1];  // the sequence
+  EXPECT_EQ(read_stats(source()).error().code, Code::retry);
+  StatsWriter(memory()).write(sample());
+  EXPECT_TRUE(read_stats(source()));
+}
+
+TEST_F(StatsFile, ALengthThatDoesNotFitIsCorrupt) {
+  StatsWriter(memory()).write(sample());
+  const std::uint32_t length = UINT32_MAX;
+  std::memcpy(memory().data() + 16, &length, sizeof length);
+  EXPECT_EQ(read_stats(source()).error().code, Code::corrupt);
+}
+
+TEST_F(StatsFile, LayersGiveWayWhenTheTextDoesNotFit) {
+  auto snapshot = sample();
+  snapshot.layers.resize(10000);
+  StatsWriter(memory()).write(snapshot);
+  const auto read = read_stats(source());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->hits, 3u);
+  EXPECT_TRUE(read->layers.empty());
+}
+
+TEST_F(StatsFile, MissingAndOddKeysKeepDefaults) {
+  const auto read = stats_from_json(R"({"hits":5,"misses":"many","pid":-3,"layers":[{"layer":2},7],"speculation":[]})");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->hits, 5u);
+  EXPECT_EQ(read->misses, 0u);
+  EXPECT_EQ(read->pid, 0);
+  EXPECT_EQ(read->state, "loading");
+  ASSERT_EQ(read->layers.size(), 1u);
+  EXPECT_EQ(read->layers[0].layer, 2u);
+  for (const char* text : {"", "[]", "7", "{\"hits\":", "{]"}) EXPECT_FALSE(stats_from_json(text)) << text;
+}
+
+TEST_F(StatsFile, AReaderNeverSeesHalfASnapshot) {
+  // The reader's copy is interrupted at every step by a whole write: deterministic, in one thread.
+  StatsWriter writer(memory());
+  auto snapshot = sample();
+  writer.write(snapshot);
+  int reads = 0;
+  const auto plain = source();
+  const auto result = read_stats([&](std::uint64_t offset, std::span<std::byte> out) -> Status {
+    if (++reads <= 12) {
+      snapshot.hits += 1;
+      snapshot.misses = snapshot.hits;
+      snapshot.state += "x";  // and the length changes
+      writer.write(snapshot);
+    }
+    return plain(offset, out);
+  });
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->hits, result->misses);
+  EXPECT_EQ(result->hits, snapshot.hits);
+}
+
+}  // namespace
+}  // namespace artesian
