@@ -33,9 +33,18 @@ struct Shard {
 };
 
 std::vector<Shard> cut(const GgufPlan& plan, const GgufShardLimit& limit) {
-  std::vector<Shard> shards{{}};
+  const std::size_t tensors = plan.tensors().size();
+  std::vector<Shard> shards;
+  if (limit.shards > 1) {
+    for (std::size_t i = 0; i < limit.shards; ++i) {
+      const std::size_t first = i * tensors / limit.shards;
+      shards.push_back({first, (i + 1) * tensors / limit.shards - first});
+    }
+    return shards;
+  }
+  shards.push_back({});
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < plan.tensors().size(); ++i) {
+  for (std::size_t i = 0; i < tensors; ++i) {
     const std::uint64_t more = plan.tensors()[i].bytes;
     const bool full = (limit.tensors_max != 0 && shards.back().count >= limit.tensors_max) ||
                       (limit.bytes_max != 0 && bytes + more > limit.bytes_max);

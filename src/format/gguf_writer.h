@@ -93,9 +93,10 @@ class GgufPlan {
   std::vector<Shape> shapes_;
 };
 
-// Shards of at most so many tensors or bytes (the first tensor of a shard is always taken); 0: no limit. One file
-// without.
+// Exactly `shards` files with about as many tensors each; or files of at most so many tensors or bytes (the first
+// tensor of a file is always taken). 0: no limit. One file without.
 struct GgufShardLimit {
+  std::uint64_t shards = 0;  // at most the number of tensors
   std::uint64_t tensors_max = 0;
   std::uint64_t bytes_max = 0;
 };
