@@ -41,7 +41,8 @@ def include_problem(name: pathlib.Path, target: str, rows: dict[str, set[str]], 
     places = [(root / name).parent, own, root / "include"]
     if any((place / target).is_file() for place in places):
         return None
-    if "/" in target and first in rows and (root / target).is_file():  # bench/... from tests
+    generated = (root / f"{target}.in").is_file()  # by configure_file
+    if "/" in target and first in rows and ((root / target).is_file() or generated):  # bench/... from tests
         return None if first == room or first in rows[room] else f'{name}: {room} may not include "{target}" (src/README.md)'
     return f'{name}: includes "{target}", which is no header of its own or of src/; system headers take <>'
 

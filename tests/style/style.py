@@ -5,6 +5,7 @@ import pathlib
 import sys
 
 import layers
+import links
 import programs
 import rooms
 import sizes
@@ -14,6 +15,7 @@ CHECKS = {
     "sizes": sizes.check,
     "readmes": rooms.check_readmes,
     "paths": rooms.check_paths,
+    "links": links.check,
     "format": programs.check_format,
     "help": lambda program: programs.check_help(pathlib.Path(program)),
 }

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 
 import layers
+import links
 import programs
 import rooms
 import sizes
@@ -123,6 +124,13 @@ class Rooms(Tree):
     def test_path_of_the_machine_is_found(self):
         self.write("docs/a.md", "see /root/x\nsee src/work/x and ~/work/x and /sys/fs/cgroup\n")
         self.assertEqual(len(rooms.check_paths(self.root)), 1)
+
+
+class Links(Tree):
+    def test_what_is_not_there_is_found(self):
+        self.write("docs/one-read.md", "[a](../src/README.md#x) [b](gone.md) [c](https://x.org/y) `src/README.md` `src/gone.cpp` `run`\n")
+        self.write("docs/b.md", "`src/gone.cpp` is not looked at\n")
+        self.assertEqual(len(links.check(self.root)), 2)
 
 
 class Help(Tree):
