@@ -11,6 +11,7 @@ endif()
 add_library(artesian_flags INTERFACE)
 target_compile_options(artesian_flags INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wno-missing-field-initializers  # designated initialisers leave out what has a default
   -fno-omit-frame-pointer)
 target_include_directories(artesian_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

@@ -1,0 +1,192 @@
+#include "door.h"
+
+#include <unistd.h>
+#include <algorithm>
+#include <cstdio>
+#include <list>
+
+#include "base/units.h"
+#include "device/file_device.h"
+
+namespace artesian::ggml {
+namespace {
+
+constexpr std::uint64_t margin_min = 32 * MiB;
+constexpr Nanos memory_interval = std::chrono::milliseconds(20);
+constexpr Nanos publish_interval = std::chrono::milliseconds(200);
+
+std::uint64_t margin_of(std::uint64_t limit) {
+  return std::max(margin_min, limit / 32);
+}
+
+void say(const std::string& sentence) {
+  std::fprintf(stderr, "artesian: %s\n", sentence.c_str());
+}
+
+}  // namespace
+
+Door::Door(GgufModel model, WeightPlan plan, std::uint64_t budget, const Settings& settings, std::string engine)
+    : model_(std::move(model)), plan_(std::move(plan)), budget_(budget), eviction_(settings.eviction) {
+  bindings_.resize(model_.tensors.size());
+  if (plan_.active) {
+    for (std::size_t layer = 0; layer < plan_.layers.size(); ++layer) {
+      for (std::size_t part = 0; part < plan_.layers[layer].parts.size(); ++part) {
+        const std::uint32_t tensor = plan_.layers[layer].parts[part].tensor;
+        bindings_[tensor] = {.door = this, .expert = true, .layer = layer, .part = part, .tensor = tensor};
+      }
+    }
+    if (plan_.ring_bytes > 0) {
+      for (const DensePlanEntry& entry : plan_.dense) bindings_[entry.tensor] = {.door = this, .tensor = entry.tensor};
+    }
+  }
+  snapshot_.pid = static_cast<int>(getpid());
+  snapshot_.state = plan_.active ? "loading" : "aside";
+  snapshot_.reason = plan_.reason;
+  snapshot_.model = model_.paths.at(0);
+  snapshot_.engine = "ggml " + engine;
+  snapshot_.budget_bytes = plan_.arena_bytes;
+  if (!settings.stats_path.empty()) {
+    if (auto file = SharedMapping::open(settings.stats_path, stats_file_bytes)) stats_file_ = std::move(*file);
+  }
+  publish(true);
+}
+
+Binding* Door::find(std::string_view tensor_name) {
+  const GgufTensor* tensor = model_.find(tensor_name);
+  if (tensor == nullptr) return nullptr;
+  Binding& binding = bindings_[static_cast<std::size_t>(tensor - model_.tensors.data())];
+  return binding.door != nullptr ? &binding : nullptr;
+}
+
+artesian::Status Door::open() {
+  if (device_ != nullptr) return {};
+  auto device = open_file_device(
+      {.paths = model_.paths, .queue_depth_max = 64, .report = [](std::string_view what) { say(std::string(what)); }},
+      clock_);
+  if (!device) return fail(std::move(device.error()));
+  auto arena = Arena::reserve(plan_.arena_bytes);
+  if (!arena) return fail(std::move(arena.error()));
+  auto loader = Loader::create(**device, clock_);
+  if (!loader) return fail(std::move(loader.error()));
+  device_ = std::move(*device);
+  arena_ = std::move(*arena);
+  arena_.advise_huge(0, arena_.size());
+  loader_.emplace(std::move(*loader));
+  const EvictionInfo* eviction = find_eviction(eviction_);
+  if (eviction == nullptr) {
+    eviction = &eviction_policies()[0];
+    if (!eviction_.empty()) say(fmt::format("no eviction policy is named '{}', taking {}", eviction_, eviction->name));
+  }
+  ExpertStore::Hooks hooks{.may_commit = [this](std::uint64_t bytes) { return may_commit(bytes); }};
+  experts_ = std::make_unique<ExpertStore>(model_, plan_, arena_, *loader_, *eviction, std::move(hooks));
+  dense_ = std::make_unique<DenseStream>(model_, plan_, arena_, *loader_);
+  snapshot_.state = "active";
+  publish(true);
+  return {};
+}
+
+// The plan's slots are the most; what the limit leaves beside the engine's own weights and a margin is the rest.
+bool Door::may_commit(std::uint64_t bytes) {
+  const Nanos now = clock_.now();
+  if (room_ < bytes && now - memory_read_ >= memory_interval) {
+    memory_read_ = now;
+    room_ = 0;
+    if (const auto facts = memory_.read()) {
+      const std::uint64_t kept = plan_.engine_bytes + margin_of(facts->limit);
+      const std::uint64_t headroom = facts->headroom();
+      room_ = headroom > kept ? std::min(headroom - kept, 64 * MiB) : 0;
+    }
+  }
+  if (room_ < bytes) return false;
+  room_ -= bytes;
+  return true;
+}
+
+void Door::publish(bool now) {
+  const Nanos time = clock_.now();
+  if (!stats_file_ || (!now && time - published_ < publish_interval)) return;
+  published_ = time;
+  if (experts_ != nullptr) {
+    snapshot_.hits = dense_->counters().hits;
+    snapshot_.misses = dense_->counters().misses;
+    snapshot_.committed_bytes = experts_->committed_bytes() + dense_->committed_bytes();
+    snapshot_.resident_bytes = dense_->committed_bytes();
+    snapshot_.layers.clear();
+    for (std::size_t layer = 0; layer < experts_->layer_count(); ++layer) {
+      const ExpertCounters counters = experts_->counters(layer);
+      const ExpertLayerPlan& plan = experts_->layer_plan(layer);
+      const std::uint64_t bytes = counters.resident * plan.slot_bytes;
+      snapshot_.layers.push_back({.layer = plan.layer,
+                                  .slots = plan.slots,
+                                  .resident = counters.resident,
+                                  .resident_bytes = bytes,
+                                  .hits = counters.hits,
+                                  .misses = counters.misses});
+      snapshot_.hits += counters.hits;
+      snapshot_.misses += counters.misses;
+      snapshot_.resident_bytes += bytes;
+    }
+    const DeviceCounters io = device_->counters();
+    snapshot_.bytes_read = io.bytes_read;
+    snapshot_.read_busy_ns = static_cast<std::uint64_t>(io.busy.count());
+    snapshot_.queue_depth = io.in_flight;
+    snapshot_.stall_ns = static_cast<std::uint64_t>(loader_->counters().stalled.count());
+  }
+  StatsWriter(stats_file_->bytes()).write(snapshot_);
+}
+
+namespace {
+
+struct DoorList {
+  std::mutex mutex;
+  std::list<std::pair<std::string, std::unique_ptr<Door>>> doors;  // by the path of any shard; null: refused
+};
+
+DoorList& door_list() {
+  static DoorList list;
+  return list;
+}
+
+std::unique_ptr<Door> plan_door(const std::string& path, const Settings& settings, const std::string& engine) {
+  std::string first = path;
+  if (auto source = open_file_source(path)) {
+    if (const auto file = GgufFile::parse(**source)) {
+      const std::uint64_t count = file->find_uint("split.count").value_or(1);
+      const std::uint64_t number = file->find_uint("split.no").value_or(0);
+      if (const auto prefix = shard_prefix(path, number, count); prefix && count > 1)
+        first = shard_path(*prefix, 0, count);
+    }
+  }
+  auto model = open_model_files(first);
+  if (!model) return nullptr;  // the engine says what is wrong with the file, better than we could
+  std::uint64_t budget = 0;
+  if (settings.memory_bytes) {
+    budget = *settings.memory_bytes;
+  } else if (const auto facts = MemoryWatch().read()) {
+    const std::uint64_t margin = margin_of(facts->limit);
+    budget = facts->headroom() > margin ? facts->headroom() - margin : 0;
+  }
+  auto plan = make_plan(*model, {.mode = settings.mode, .budget_bytes = budget});
+  if (!plan) {
+    say(plan.error().message + "; the engine runs without the door");
+    WeightPlan refused;
+    refused.reason = plan.error().message;
+    plan = std::move(refused);
+  }
+  return std::make_unique<Door>(std::move(*model), std::move(*plan), budget, settings, engine);
+}
+
+}  // namespace
+
+Door* find_door(const std::string& path, const Settings& settings, const std::string& engine) {
+  DoorList& list = door_list();
+  const std::lock_guard lock(list.mutex);
+  for (auto& [known, door] : list.doors) {
+    if (known == path) return door.get();
+    if (door != nullptr && std::ranges::find(door->model().paths, path) != door->model().paths.end()) return door.get();
+  }
+  list.doors.emplace_back(path, plan_door(path, settings, engine));
+  return list.doors.back().second.get();
+}
+
+}  // namespace artesian::ggml

@@ -1,0 +1,90 @@
+// One model behind the door: its plan, and once its weights are bound, the arena, device and loader that serve them.
+// Doors live as long as the process: the engine makes and frees a model several times before the real one.
+//
+// Threads: everything but find_door() wants `mutex` held; find_door() takes the list's own lock.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "abi.h"
+#include "platform/clock.h"
+#include "platform/memory_limit.h"
+#include "platform/shared_mapping.h"
+#include "settings.h"
+#include "stream/dense.h"
+#include "stream/experts.h"
+#include "stream/file_source.h"
+#include "stream/stats_file.h"
+
+namespace artesian::ggml {
+
+// What a weight tensor of the engine's is to us; hangs on tensor->extra.
+struct Binding {
+  class Door* door = nullptr;
+  bool expert = false;
+  std::size_t layer = 0, part = 0;  // of an expert matrix
+  std::uint32_t tensor = 0;         // index into the model's tensors
+};
+
+class Door {
+ public:
+  Door(GgufModel model, WeightPlan plan, std::uint64_t budget, const Settings& settings, std::string engine);
+
+  bool active() const { return plan_.active; }
+  const GgufModel& model() const { return model_; }
+  // Does the plan take this tensor? Its binding, which lives as long as the door.
+  Binding* find(std::string_view tensor_name);
+
+  // Opens device and arena; before the first use of experts() and dense().
+  artesian::Status open();
+  ExpertStore& experts() { return *experts_; }
+  DenseStream& dense() { return *dense_; }
+  Loader& loader() { return *loader_; }
+  const Clock& clock() const { return clock_; }
+
+  void count_token(std::uint64_t tokens) { snapshot_.tokens += tokens; }
+  void count_compute(Nanos time) { snapshot_.compute_ns += static_cast<std::uint64_t>(time.count()); }
+  void publish(bool now);
+
+  std::mutex mutex;
+
+ private:
+  bool may_commit(std::uint64_t bytes);
+
+  GgufModel model_;
+  WeightPlan plan_;
+  std::uint64_t budget_;
+  std::string eviction_;
+  std::vector<Binding> bindings_;  // by tensor; door is null where the plan leaves it to the engine
+  SteadyClock clock_;
+  MemoryWatch memory_;
+  Nanos memory_read_{0};
+  std::uint64_t room_ = 0;  // bytes that may still be committed before the limit is looked at again
+  Arena arena_;
+  std::unique_ptr<artesian::Device> device_;
+  std::optional<Loader> loader_;
+  std::unique_ptr<ExpertStore> experts_;
+  std::unique_ptr<DenseStream> dense_;
+  std::optional<SharedMapping> stats_file_;
+  StatsSnapshot snapshot_;
+  Nanos published_{0};
+};
+
+// The door of the GGUF file at `path` (any shard), planned at the first call; nullptr where the file is not a model we
+// can read, or the plan was refused (said once).
+Door* find_door(const std::string& path, const Settings& settings, const std::string& engine);
+
+// The GGUF files that this process has open: while the engine loads, its model.
+std::vector<std::string> open_gguf_files();
+
+// The file that is mapped at an address, and the offset of that address in it.
+struct MappedFile {
+  std::string path;
+  std::uint64_t offset = 0;
+};
+std::optional<MappedFile> find_mapping(const void* address);
+
+}  // namespace artesian::ggml

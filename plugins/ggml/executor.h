@@ -1,0 +1,67 @@
+// Computes the nodes that the engine gives us: each is handed to the engine's CPU backend over memory in which its
+// weights have arrived. A node of routed experts becomes a substitute over slots, its expert ids renumbered; where not
+// all experts are there yet, those that are get computed first, rows gathered by expert. Every output row depends on
+// its own inputs alone, so the bits are those of the whole node.
+//
+// Threads: one caller at a time (a backend belongs to one context).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "door.h"
+#include "engine.h"
+
+namespace artesian::ggml {
+
+class Executor {
+ public:
+  explicit Executor(const Engine& engine);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  Status run(Graph* graph);
+  Backend* delegate() const { return delegate_; }
+
+ private:
+  struct Item {  // a node to be computed, with what it points at
+    Tensor node, weights, ids, input;
+    std::vector<std::int32_t> id_data;
+  };
+  struct Route {  // whose experts the store was last told
+    Door* door = nullptr;
+    std::size_t layer = 0;
+    std::vector<std::int32_t> ids;
+    std::vector<ExpertIndex> experts;  // distinct, ascending
+    std::vector<std::uint32_t> order;  // by expert: index into `experts`
+    std::vector<char> parts_done;
+  };
+
+  Status run_dense(Tensor* node, Binding& binding);
+  Status run_experts(Tensor* node, Binding& binding);
+  Status read_ids(const Tensor* node, const Binding& binding, std::vector<std::int32_t>& ids);
+  void route(const Tensor* node, const Binding& binding, std::vector<std::int32_t> ids);
+  Status run_whole(Tensor* node, const Binding& binding);
+  Status run_ready(Tensor* node, const Binding& binding, std::vector<char>& done, std::size_t& left);
+  Status compute_rows(Tensor* node, const Binding& binding, const std::vector<char>& chosen);
+  Status refuse(Door& door, const Error& error);
+  Item& add(Tensor* node);
+  void point_at_slots(Item& item, const Binding& binding, std::uint32_t slots);
+  Status flush();
+
+  const Engine& engine_;
+  Backend* delegate_ = nullptr;
+  Context* context_ = nullptr;
+  Graph* graph_ = nullptr;
+  std::deque<Item> batch_;
+  Door* timed_ = nullptr;
+  Route route_;
+  std::vector<float> gathered_, scattered_;
+};
+
+// The weight of a node, looking through a view; its binding, if it is ours.
+Binding* binding_of(const Tensor* weights);
+
+}  // namespace artesian::ggml

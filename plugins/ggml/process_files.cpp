@@ -1,0 +1,64 @@
+// What this process has open and mapped, from /proc: how the door learns which file a pointer of the engine's is in.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "door.h"
+
+namespace artesian::ggml {
+namespace {
+
+bool begins_as_gguf(int fd) {
+  struct stat facts{};
+  if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  std::array<char, 4> magic{};
+  if (pread(fd, magic.data(), magic.size(), 0) == 4) return std::memcmp(magic.data(), "GGUF", 4) == 0;
+  // Opened for direct reads: four bytes at an odd address are refused; look again through a descriptor of our own.
+  const int again = open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC);
+  if (again < 0) return false;
+  const bool gguf = pread(again, magic.data(), magic.size(), 0) == 4 && std::memcmp(magic.data(), "GGUF", 4) == 0;
+  close(again);
+  return gguf;
+}
+
+}  // namespace
+
+std::vector<std::string> open_gguf_files() {
+  std::vector<std::string> paths;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+  if (folder == nullptr) return paths;
+  while (const dirent* entry = readdir(folder.get())) {
+    const int fd = std::atoi(entry->d_name);
+    if (fd < 3 || !begins_as_gguf(fd)) continue;
+    std::array<char, 4096> target{};
+    const ssize_t length = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target.data(), target.size());
+    if (length <= 0 || length >= static_cast<ssize_t>(target.size())) continue;
+    std::string path(target.data(), static_cast<std::size_t>(length));
+    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
+std::optional<MappedFile> find_mapping(const void* address) {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  while (std::getline(maps, line)) {
+    unsigned long start = 0, end = 0, offset = 0, inode = 0;
+    int path_at = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %*s %lx %*s %lu %n", &start, &end, &offset, &inode, &path_at) < 4) continue;
+    if (wanted < start || wanted >= end || inode == 0) continue;
+    return MappedFile{.path = line.substr(static_cast<std::size_t>(path_at)), .offset = offset + (wanted - start)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace artesian::ggml

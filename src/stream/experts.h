@@ -1,0 +1,115 @@
+// Routed experts in memory: which are there, which are on their way, which give way. The engine names the experts of a
+// node before it touches a weight; route() then starts all that is missing, companions included (gate, up and down of
+// an expert share one slot number), and the caller computes what is ready while the rest arrives.
+//
+// Threads: one caller at a time. Borrows model, plan, arena and loader.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "format/gguf_model.h"
+#include "platform/arena.h"
+#include "policy/eviction.h"
+#include "stream/loader.h"
+#include "stream/plan.h"
+
+namespace artesian {
+
+struct ExpertCounters {
+  std::uint64_t hits = 0, misses = 0;
+  std::uint64_t resident = 0;  // experts in slots now
+};
+
+class ExpertStore {
+ public:
+  struct Hooks {
+    // May a slot of so many bytes that was never touched be taken now? The governor's answer.
+    std::function<bool(std::uint64_t bytes)> may_commit;
+  };
+
+  ExpertStore(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
+              const EvictionInfo& eviction, Hooks hooks);
+
+  std::size_t layer_count() const { return layers_.size(); }
+  const ExpertLayerPlan& layer_plan(std::size_t layer) const { return plan_.layers[layer]; }
+
+  // The router of `layer` chose `experts` (distinct). Starts what is missing, `part` first. `many` says that this is a
+  // batch that will touch most experts: it then evicts nothing, and goes through the window.
+  void route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many);
+
+  // The i-th expert of the last route(): on the way or there? False when no window slot was free; ask again later.
+  bool request(std::size_t part, std::size_t i);
+  bool ready(std::size_t part, std::size_t i) const;
+  bool failed(std::size_t part, std::size_t i) const;
+  // Slot number as an index from slot 0 of the part, in strides.
+  std::uint32_t index(std::size_t part, std::size_t i) const;
+  // The node is done with this expert's part.
+  void release(std::size_t part, std::size_t i);
+  // Uses idle window slots for what comes next: later parts of this route, then (many) the next layer.
+  void read_ahead(std::size_t part);
+
+  // Address of slot 0's first byte of a part, and the stride.
+  std::byte* base(std::size_t layer, std::size_t part) const;
+  std::uint64_t stride(std::size_t layer, std::size_t part) const;
+
+  ExpertCounters counters(std::size_t layer) const;
+  std::uint64_t committed_bytes() const { return committed_; }
+
+ private:
+  static constexpr std::uint32_t none = ~0U;
+
+  struct Slot {
+    ExpertIndex expert = none;
+    bool touched = false;
+  };
+  struct Layer {
+    std::vector<Slot> slots;
+    std::vector<std::uint32_t> slot_of;    // by expert; none if not resident
+    std::vector<std::vector<Load>> loads;  // by part, by slot
+    std::unique_ptr<EvictionPolicy> policy;
+    ExpertCounters counters;
+    std::uint32_t touched = 0;
+  };
+  struct WindowSlot {
+    std::size_t layer = 0, part = 0;
+    ExpertIndex expert = none;
+    bool touched = false;
+    Load load;
+  };
+
+  void admit(std::size_t layer, ExpertIndex expert, std::size_t first_part, bool many);
+  std::uint32_t choose_slot(std::size_t layer, ExpertIndex expert, bool many);
+  std::uint32_t evict(Layer& layer, ExpertIndex expert);
+  bool busy(const Layer& layer, std::uint32_t slot) const;
+  void start(std::size_t layer, std::size_t part, ExpertIndex expert, std::uint32_t index, Load& load,
+             IoClass io_class);
+  std::uint32_t find_window(std::size_t layer, std::size_t part, ExpertIndex expert) const;
+  std::uint32_t take_window(std::size_t layer, std::size_t part, ExpertIndex expert, IoClass io_class);
+  void free_window(std::uint32_t slab, std::uint32_t slot);
+  void drop_stale(std::size_t layer);
+  const Load* load_of(std::size_t part, std::size_t i) const;
+  std::uint32_t window_index(std::size_t layer, std::size_t part, std::uint32_t slot) const;
+
+  const GgufModel& model_;
+  const WeightPlan& plan_;
+  Arena& arena_;
+  Loader& loader_;
+  Hooks hooks_;
+  std::vector<Layer> layers_;
+  std::vector<std::vector<WindowSlot>> windows_;  // by slab
+  std::uint64_t committed_ = 0;
+
+  // The route under way.
+  std::size_t layer_ = 0;
+  bool many_ = false;
+  std::vector<ExpertIndex> experts_;
+  std::vector<char> used_;  // by expert: does the route use it
+  std::vector<ExpertIndex> candidates_;
+};
+
+}  // namespace artesian

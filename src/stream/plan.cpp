@@ -1,0 +1,207 @@
+#include "stream/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/units.h"
+#include "policy/partition.h"
+
+namespace artesian {
+namespace {
+
+constexpr std::uint64_t dense_tensor_min = 256 * KiB;  // smaller ones are not worth a read of their own
+constexpr std::uint64_t bookkeeping_bytes = 20 * MiB;  // bounce buffers, tables
+constexpr std::uint32_t window_slots_min = 4;
+
+std::uint64_t stride_of(const GgufTensor& tensor) {
+  const std::uint64_t slice = tensor.matrix_bytes();
+  const std::uint64_t residue = tensor.offset % slab_page;
+  return align_up(residue + slice, slab_page) + (slice % slab_page == 0 ? 0 : slab_page);
+}
+
+bool streams(const GgufTensor& tensor) {
+  const GgmlType* type = find_ggml_type(tensor.type);
+  return type != nullptr && tensor.bytes > 0;
+}
+
+bool is_dense_candidate(const GgufTensor& tensor) {
+  const TensorRole role = classify(tensor);
+  if (!role.weight || tensor.bytes < dense_tensor_min || tensor.ne[1] < 2 || tensor.ne[2] != 1) return false;
+  return role.part == TensorPart::shared_expert || role.part == TensorPart::ffn || role.part == TensorPart::attention ||
+         role.part == TensorPart::output;
+}
+
+struct Needs {
+  std::uint64_t all = 0, experts = 0, dense = 0, dense_largest = 0;
+};
+
+class Planner {
+ public:
+  Planner(const GgufModel& model, const PlanOptions& options) : model_(model), options_(options) {}
+
+  Result<WeightPlan> run() {
+    collect();
+    if (options_.mode == PlanMode::off) return aside("switched off");
+    if (options_.mode == PlanMode::automatic && needs_.all + needs_.all / 20 <= options_.budget_bytes) {
+      return aside(fmt::format("the model ({}) fits in memory", format_bytes(needs_.all)));
+    }
+    if (needs_.experts == 0 && needs_.dense == 0) return aside("the model has no weights that can be streamed");
+    plan_.active = true;
+    const std::uint64_t kept = needs_.all - needs_.experts;  // all but the experts
+    const bool stream_dense = needs_.experts == 0 || kept + least_experts() > options_.budget_bytes;
+    plan_.engine_bytes = stream_dense ? kept - needs_.dense : kept;
+    plan_.least_budget = plan_.engine_bytes + least_experts() + (stream_dense ? 2 * needs_.dense_largest : 0);
+    if (options_.budget_bytes < plan_.least_budget) {
+      return fail(Code::rejected, "{}: a budget of {} is too small, the least that works is {}", model_.paths.at(0),
+                  format_size(options_.budget_bytes), format_size(plan_.least_budget));
+    }
+    std::uint64_t left = options_.budget_bytes - plan_.engine_bytes - bookkeeping();
+    if (stream_dense) left -= place_dense(left, needs_.experts == 0 ? left : left / 3);
+    if (needs_.experts > 0) {
+      if (auto placed = place_experts(left); !placed) return fail(std::move(placed.error()));
+    }
+    plan_.arena_bytes = cursor_;
+    return std::move(plan_);
+  }
+
+ private:
+  Result<WeightPlan> aside(std::string reason) {
+    WeightPlan plan;
+    plan.reason = std::move(reason);
+    plan.engine_bytes = needs_.all;
+    return plan;
+  }
+
+  std::uint64_t bookkeeping() const { return std::min(bookkeeping_bytes, options_.budget_bytes / 8); }
+
+  void collect() {
+    std::map<std::uint32_t, std::size_t> layer_index;
+    for (std::uint32_t i = 0; i < model_.tensors.size(); ++i) {
+      const GgufTensor& tensor = model_.tensors[i];
+      needs_.all += tensor.bytes;
+      if (!streams(tensor)) continue;
+      const TensorRole role = classify(tensor);
+      if (is_routed_expert(role.part) && role.weight && role.layer && !role.expert && tensor.ne[2] > 1) {
+        auto [entry, fresh] = layer_index.try_emplace(*role.layer, plan_.layers.size());
+        if (fresh) {
+          const auto experts = static_cast<std::uint32_t>(tensor.ne[2]);
+          const auto used = static_cast<std::uint32_t>(model_.facts.expert_used_count);
+          plan_.layers.push_back({.layer = *role.layer, .experts = experts, .used = std::clamp(used, 1U, experts)});
+        }
+        ExpertLayerPlan& layer = plan_.layers[entry->second];
+        if (tensor.ne[2] != layer.experts) continue;  // left to the engine
+        layer.parts.push_back({.tensor = i, .residue = static_cast<std::uint32_t>(tensor.offset % slab_page)});
+        layer.slot_bytes += stride_of(tensor);
+        needs_.experts += tensor.bytes;
+      } else if (is_dense_candidate(tensor)) {
+        plan_.dense.push_back({.tensor = i});
+        needs_.dense += tensor.bytes;
+        needs_.dense_largest = std::max(needs_.dense_largest, align_up(tensor.bytes, slab_page) + 2 * slab_page);
+      }
+    }
+    std::ranges::sort(plan_.layers, {}, &ExpertLayerPlan::layer);
+    for (ExpertLayerPlan& layer : plan_.layers) {
+      std::ranges::sort(layer.parts, {}, [this](const ExpertPartPlan& part) { return use_order(part); });
+      for (ExpertPartPlan& part : layer.parts) part.slab = slab_for(stride_of(model_.tensors[part.tensor]));
+    }
+  }
+
+  // The order in which llama.cpp's graphs use an expert's matrices.
+  std::pair<int, std::uint32_t> use_order(const ExpertPartPlan& part) const {
+    const TensorPart role = classify(model_.tensors[part.tensor]).part;
+    const int rank = role == TensorPart::expert_down ? 2 : role == TensorPart::expert_gate ? 1 : 0;
+    return {rank, part.tensor};
+  }
+
+  std::uint32_t slab_for(std::uint64_t stride) {
+    const auto found = std::ranges::find(plan_.slabs, stride, &SlabPlan::stride);
+    if (found != plan_.slabs.end()) return static_cast<std::uint32_t>(found - plan_.slabs.begin());
+    plan_.slabs.push_back({.stride = stride});
+    return static_cast<std::uint32_t>(plan_.slabs.size() - 1);
+  }
+
+  std::uint64_t window_bytes(std::uint32_t slots) const {
+    std::uint64_t bytes = 0;
+    for (const SlabPlan& slab : plan_.slabs) bytes += slab.stride * slots;
+    return bytes;
+  }
+
+  // One slot a layer and the smallest window.
+  std::uint64_t least_experts() const {
+    std::uint64_t bytes = window_bytes(window_slots_min) + bookkeeping();
+    for (const ExpertLayerPlan& layer : plan_.layers) bytes += layer.slot_bytes;
+    return needs_.experts == 0 ? bookkeeping() : bytes;
+  }
+
+  // Pins spread evenly, so that the device always has something to read while the engine computes.
+  std::uint64_t place_dense(std::uint64_t left, std::uint64_t share) {
+    const std::uint64_t ring =
+        std::min(std::max(3 * needs_.dense_largest, 32 * MiB), std::max(share / 2, 2 * needs_.dense_largest));
+    const std::uint64_t pin_budget = share > ring ? share - ring : 0;
+    std::uint64_t pinned = 0, seen = 0;
+    for (DensePlanEntry& entry : plan_.dense) {
+      const std::uint64_t bytes = align_up(model_.tensors[entry.tensor].bytes, slab_page) + 2 * slab_page;
+      seen += bytes;
+      const double due =
+          static_cast<double>(pin_budget) * (static_cast<double>(seen) / static_cast<double>(needs_.dense));
+      if (static_cast<double>(pinned + bytes) <= std::min(due, static_cast<double>(pin_budget))) {
+        entry.pinned = true;
+        entry.base = cursor_;
+        cursor_ += bytes;
+        pinned += bytes;
+      }
+    }
+    plan_.ring_base = cursor_;
+    plan_.ring_bytes = align_down(std::min(left - pinned, ring), slab_page);
+    cursor_ += plan_.ring_bytes;
+    return pinned + plan_.ring_bytes;
+  }
+
+  Status place_experts(std::uint64_t left) {
+    std::uint32_t experts_max = 0;
+    std::uint64_t slots_least = 0;
+    std::vector<ExpertLayer> layers;
+    for (const ExpertLayerPlan& layer : plan_.layers) {
+      experts_max = std::max(experts_max, layer.experts);
+      slots_least += layer.slot_bytes;
+      layers.push_back({.expert_bytes = layer.slot_bytes, .experts = layer.experts, .used = layer.used});
+    }
+    // The window: two whole tensors where a sixth of the budget allows it, else what a sixth gives.
+    const std::uint64_t per_slot = window_bytes(1);
+    const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(left / 6 / per_slot, 2ULL * experts_max));
+    const auto fits = static_cast<std::uint32_t>((left - slots_least) / per_slot);
+    const std::uint32_t window = std::max(window_slots_min, std::min(most, fits));
+    const auto partition = partition_slots(layers, left - window_bytes(window), 1);
+    if (!partition) return fail(partition.error());
+    for (std::size_t i = 0; i < layers.size(); ++i) plan_.layers[i].slots = partition->slots[i];
+    for (std::uint32_t slab = 0; slab < plan_.slabs.size(); ++slab) place_slab(slab, window);
+    return {};
+  }
+
+  void place_slab(std::uint32_t slab, std::uint32_t window) {
+    for (ExpertLayerPlan& layer : plan_.layers) {
+      for (ExpertPartPlan& part : layer.parts) {
+        if (part.slab != slab) continue;
+        part.base = cursor_;
+        cursor_ += layer.slots * plan_.slabs[slab].stride;
+      }
+    }
+    plan_.slabs[slab].window_slots = window;
+    plan_.slabs[slab].window_base = cursor_;
+    cursor_ += window * plan_.slabs[slab].stride;
+  }
+
+  const GgufModel& model_;
+  const PlanOptions& options_;
+  WeightPlan plan_;
+  Needs needs_;
+  std::uint64_t cursor_ = 0;
+};
+
+}  // namespace
+
+Result<WeightPlan> make_plan(const GgufModel& model, const PlanOptions& options) {
+  return Planner(model, options).run();
+}
+
+}  // namespace artesian
