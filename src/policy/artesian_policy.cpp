@@ -5,7 +5,7 @@ namespace artesian {
 namespace {
 // Found on recorded routes of two models; figures move by a point or two when any of them is halved or doubled.
 constexpr float keep_per_step = 0.995F;   // half of a count is gone after about 140 steps
-constexpr float recency_weight = 0.3F;    // an expert of this very step is worth as much as one used in 30 % of steps
+constexpr float recency_weight = 0.2F;    // an expert of this very step is worth as much as one used in 20 % of steps
 constexpr float prior_steps = 10.0F;      // until so many steps are seen, recency leads
 constexpr float increment_limit = 1e12F;  // counts are scaled down beyond it
 constexpr std::int64_t never = -(1LL << 40);
