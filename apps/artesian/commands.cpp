@@ -63,6 +63,7 @@ CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t&
           [&bytes, name](const std::string& text) {
             const auto size = parse_size(text);
             if (!size) throw CLI::ValidationError(name, size.error().message);
+            if (*size == 0) throw CLI::ValidationError(name, "a size of 0 leaves nothing to work with");
             bytes = *size;
           },
           help)

@@ -10,6 +10,7 @@
 #include "engine_check.h"
 #include "platform/process.h"
 #include "platform/shared_mapping.h"
+#include "policy/eviction.h"
 
 namespace artesian::cli {
 namespace {
@@ -85,6 +86,12 @@ Result<int> run(const Context& context, const RunOptions& options) {
   return run_with_door(context, options, std::move(command));
 }
 
+std::string eviction_names() {
+  std::string names;
+  for (const auto& info : eviction_policies()) names += (names.empty() ? "" : ", ") + std::string(info.name);
+  return names;
+}
+
 }  // namespace
 
 Action setup_run(CLI::App& command, const Context& context) {
@@ -95,7 +102,12 @@ Action setup_run(CLI::App& command, const Context& context) {
       .add_option("--mode", options->mode, "auto: step aside where the model fits; on: never; off: run as if not there")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
-  command.add_option("--eviction", options->eviction, "How experts give way")->type_name("NAME");
+  command.add_option("--eviction", options->eviction, "How experts give way: " + eviction_names())
+      ->type_name("NAME")
+      ->check([](const std::string& name) -> std::string {
+        if (find_eviction(name) != nullptr) return {};
+        return fmt::format("there is no eviction policy '{}'; there are {}", name, eviction_names());
+      });
   command
       .add_option("--stats-file", options->stats_file,
                   "Keep the figures in this file (else in the runtime folder, while it runs)")
@@ -103,6 +115,7 @@ Action setup_run(CLI::App& command, const Context& context) {
   command.add_flag("--quiet", options->quiet, "No closing line");
   set_examples(command, {"artesian run --memory 8G -- llama-server -m model.gguf",
                          "artesian run -- llama-completion -m model-00001-of-00004.gguf -p 'The sky is'"});
+  command.footer("All after -- is the program and its arguments, passed on as they are.\n\n" + command.get_footer());
   return [&context, options] { return run(context, *options); };
 }
 

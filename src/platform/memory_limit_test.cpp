@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "base/units.h"
 
@@ -160,8 +162,8 @@ TEST_F(MemoryLimit, HybridTakesTheControllerWhereItIsNamed) {
 
 TEST_F(MemoryLimit, GarbageCountsAsAbsent) {
   write_v2("/a");
-  for (const std::string text :
-       {"", "\n", "lots", "-5", "12x", "99999999999999999999999999", "max max", std::string(5000, '7').c_str()}) {
+  for (const std::string& text : std::vector<std::string>{"", "\n", "lots", "-5", "12x", "99999999999999999999999999",
+                                                          "max max", std::string(5000, '7')}) {
     write_v2_group("/a", text, text, 0, 0);
     write("/sys/fs/cgroup/a/memory.current", text);
     write("/sys/fs/cgroup/a/memory.stat", text);
@@ -170,7 +172,8 @@ TEST_F(MemoryLimit, GarbageCountsAsAbsent) {
     EXPECT_EQ(facts.limit_source, "memory of the machine") << text;
     EXPECT_EQ(facts.psi_full, 0);
   }
-  for (const std::string text : {"", ":", "::", "0::", "x:y", "0::/../../up", std::string("0::/\0a", 6).c_str()}) {
+  for (const std::string& text :
+       std::vector<std::string>{"", ":", "::", "0::", "x:y", "0::/../../up", std::string("0::/\0a", 6)}) {
     write("/proc/self/cgroup", text);
     EXPECT_EQ(read().limit_source, "memory of the machine") << text;
   }

@@ -30,7 +30,10 @@ Result<std::string> make_private_folder(const std::string& path) {
 
 Result<SharedMapping> SharedMapping::open(const std::string& path, std::size_t bytes) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return fail(Code::device_failed, "{}: cannot be opened: {}", path, strerror(errno));
+  if (fd < 0) {
+    const bool wrong_path = errno == ENOENT || errno == ENOTDIR || errno == EISDIR;
+    return fail(wrong_path ? Code::not_found : Code::device_failed, "{}: cannot be opened: {}", path, strerror(errno));
+  }
   struct stat info{};
   int error = ::fstat(fd, &info) != 0 ? errno : 0;
   if (error == 0 && static_cast<std::uint64_t>(info.st_size) < bytes) {

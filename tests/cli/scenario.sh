@@ -1,0 +1,243 @@
+#!/usr/bin/env bash
+# One scenario of the artesian program: scenario.sh TREE ENGINE STATIC_ENGINE NAME. TREE is an installed tree (bin, lib) with a
+# stand-in for the plugin. Exits 0 if the scenario holds, else says what did not.
+set -u
+tree=$1 engine=$2 static_engine=$3 name=$4
+artesian=$tree/bin/artesian
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_RUNTIME_DIR=$work
+cd "$work" || exit 1
+failures=0
+
+# want CODE COMMAND...: runs it; its output is in $work/out and $work/err
+want() {
+  local code=$1 got=0
+  shift
+  "$@" >out 2>err </dev/null || got=$?
+  [ "$got" = "$code" ] || bad "'$*' ended with $got, not $code: $(cat err)"
+}
+bad() {
+  printf 'scenario %s: %s\n' "$name" "$1"
+  failures=$((failures + 1))
+}
+has() { # has FILE TEXT
+  grep -qF -- "$2" "$1" || bad "$1 has no '$2' but: $(cat "$1")"
+}
+one_line() { # one sentence on stderr, and it names the program
+  [ "$(wc -l <err)" = 1 ] || bad "not one line: $(cat err)"
+  grep -q '^artesian: ' err || bad "does not begin with artesian: $(cat err)"
+}
+run() { "$artesian" run "$@"; }
+
+scenario_exit_codes() {
+  for code in 0 1 7 255; do want $code run -- sh -c "exit $code"; done
+  want 137 run -- sh -c 'kill -KILL $$'
+  want 143 run -- sh -c 'kill -TERM $$'
+  want 3 run -- "$engine" 3
+}
+
+scenario_arguments() {
+  want 0 run -- printf '%s|' --memory 8G -- 'a b' '' --help
+  [ "$(cat out)" = '--memory|8G|--|a b||--help|' ] || bad "arguments changed: $(cat out)"
+  want 0 run --quiet -- sh -c 'cat; echo $0' name
+  [ -s err ] && bad "not quiet: $(cat err)"
+  has out name
+}
+
+scenario_missing_program() {
+  want 127 run -- no-such-program
+  one_line
+  has err "no-such-program: there is no such program on the PATH"
+  want 127 run -- ./no/such
+  one_line
+  echo text >plain
+  want 126 run -- ./plain
+  one_line
+  has err "is not executable"
+  want 126 run -- /tmp
+  one_line
+  printf '#!/no/such/interpreter\n' >script && chmod +x script
+  want 127 run -- ./script
+  one_line
+}
+
+scenario_wrong_usage() {
+  local line
+  while read -r line; do
+    # shellcheck disable=SC2086
+    want 2 "$artesian" $line
+    one_line
+  done <<'END'
+
+bogus
+run
+run --
+run llama-server
+run --bogus -- true
+run --memory -- true
+run --memory 8X -- true
+run --memory -1 -- true
+run --memory 0 -- true
+run --mode sometimes -- true
+run --eviction none-such -- true
+stat --pid zero
+stat --pid -3
+stat extra
+completion
+completion fish
+END
+  want 2 run --memory 8X -- true
+  has err "--memory: '8X' is not a size"
+  want 2 run --eviction none-such -- true
+  has err "none-such"
+  has err "lru"
+  want 2 run --memory 8G --stats-file /no/such/folder/file -- true
+  has err "/no/such/folder/file"
+}
+
+scenario_signals() {
+  mkfifo ready
+  for signal in INT TERM HUP QUIT USR1 USR2; do
+    # A background job of a script ignores SIGINT and SIGQUIT, and hands that on; env takes it back.
+    env --default-signal=INT,QUIT "$artesian" run --quiet -- bash -c \
+      "trap 'kill \$sleeper; exit 42' $signal; sleep 60 & sleeper=\$!; echo >ready; wait; exit 1" &
+    local pid=$! code=0
+    read -r -t 20 _ <ready || bad "$signal: the program did not start"
+    kill -s "$signal" "$pid"
+    wait "$pid" || code=$?
+    [ "$code" = 42 ] || bad "$signal: ended with $code, not 42"
+  done
+}
+
+scenario_killed() { # if we are killed, the program gets SIGTERM
+  mkfifo ready
+  "$artesian" run --quiet -- bash -c \
+    "trap 'kill \$sleeper; echo gone >ready; exit' TERM; sleep 60 & sleeper=\$!; echo up >ready; wait" &
+  local pid=$! word=
+  exec 3<>ready
+  read -r -t 20 word <&3
+  [ "$word" = up ] || bad "the program did not start"
+  kill -KILL "$pid"
+  wait "$pid" 2>/dev/null
+  read -r -t 20 word <&3
+  [ "$word" = gone ] || bad "the program was not told: '$word'"
+}
+
+scenario_environment() {
+  want 0 run --memory 1.5G --mode on --eviction lru --stats-file kept -- env
+  has out "LD_PRELOAD=$tree/lib/libartesian-preload.so"
+  has out "ARTESIAN_PLUGIN=$tree/lib/libggml-artesian.so"
+  has out "ARTESIAN_MEMORY=1610612736"
+  has out "ARTESIAN_MODE=on"
+  has out "ARTESIAN_EVICTION=lru"
+  has out "ARTESIAN_STATS=kept"
+  [ "$(stat -c %s,%a kept)" = 262144,600 ] || bad "the stats file is $(stat -c %s,%a kept)"
+  want 0 run -- env
+  grep -q '^ARTESIAN_MEMORY=' out && bad "a budget was made up"
+  grep -q '^ARTESIAN_STATS='"$work"'/artesian/[0-9]*\.stats$' out || bad "no stats file: $(grep STATS out)"
+  [ "$(stat -c %a artesian)" = 700 ] || bad "the runtime folder is open to others"
+  [ -z "$(ls artesian)" ] || bad "the stats file was left behind"
+  # (a sanitizer in the program under test would object to not being first)
+  ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6 want 0 run -- env
+  has out "LD_PRELOAD=$tree/lib/libartesian-preload.so:/lib/x86_64-linux-gnu/libm.so.6"
+  want 0 run --mode off -- env
+  grep -q '^LD_PRELOAD=' out && bad "off, and yet there"
+  [ -s err ] && bad "off, and yet not silent: $(cat err)"
+}
+
+scenario_static_engine() {
+  want 5 run -- "$static_engine"
+  has out "preload ''"
+  one_line
+  has err "has ggml linked in"
+  cp "$static_engine" text_only && strip text_only # nothing to see it by: runs with the shim, which is harmless
+  want 5 run -- ./text_only
+}
+
+scenario_door_opens() {
+  want 0 run -- "$engine"
+  has out "2 backends"
+  has err "artesian: the door was not opened" # the stand-in writes figures only when told to
+  export FAKE_STATS='{"version":1,"state":"active","hits":712,"misses":288,"tokens":64,"bytes_read":2810000000,
+    "read_busy_ns":2021582733,"stall_ns":1920000000,"committed_bytes":432013312,"budget_bytes":440401920}'
+  want 0 run -- "$engine"
+  has err "artesian: 64 tokens' experts: 71.2 % hits, 2.81 GB read at 1.39 GB/s, 1.92 s stalled, 412.0 MiB of 420.0 MiB used"
+  export FAKE_STATS='{"state":"aside","reason":"the model (98.4 MB) fits in memory"}'
+  want 4 run -- "$engine" 4
+  has err "artesian: stepped aside: the model (98.4 MB) fits in memory"
+  export FAKE_STATS='{"state":"refused","reason":"ggml 0.99 is not known"}'
+  want 0 run -- "$engine"
+  has err "artesian: the door stayed shut: ggml 0.99 is not known"
+  export FAKE_STATS='{"state":"active"'
+  want 0 run -- "$engine"
+  one_line
+  has err "what the door did is not known"
+}
+
+scenario_incomplete_install() {
+  mkdir -p other/bin && cp "$artesian" other/bin/
+  want 2 other/bin/artesian run -- true
+  one_line
+  has err "libggml-artesian.so: is not there"
+}
+
+scenario_stat() {
+  want 1 "$artesian" stat
+  one_line
+  want 1 "$artesian" stat --json
+  [ "$(cat out)" = '[]' ] || bad "not an empty list: $(cat out)"
+  echo old >artesian/999999999.stats
+  mkfifo ready go
+  export FAKE_STATS='{"state":"active","pid":7,"model":"/m.gguf","engine":"ggml 0.26.0","hits":30,"misses":10,"tokens":5,
+    "queue_depth":12,"layers":[{"layer":3,"slots":8,"resident":4,"resident_bytes":1048576,"hits":30,"misses":10}]}'
+  "$artesian" run --quiet -- bash -c "'$engine'; echo >ready; read -r _ <go" >/dev/null &
+  local pid=$!
+  read -r -t 20 _ <ready || bad "the program did not start"
+  want 0 "$artesian" stat
+  has out "(run $pid): active"
+  has out "75.0 % hits"
+  has out "queue depth 12"
+  grep -Eq '^ +3 +8 +4 +1.00 MiB +30 +10 +75.0$' out || bad "no row for the layer: $(cat out)"
+  [ -e artesian/999999999.stats ] && bad "a dead run's file was left"
+  want 0 "$artesian" stat --pid "$pid" --json
+  has out "\"run_pid\":$pid"
+  has out '"resident_bytes":1048576'
+  want 0 "$artesian" stat --pid 7
+  want 1 "$artesian" stat --pid 1
+  has err "no open door belongs to process 1"
+  echo >go
+  wait "$pid"
+  want 1 "$artesian" stat
+}
+
+scenario_completion() {
+  want 0 "$artesian" completion bash
+  mv out script
+  bash -n script || bad "the script is no bash"
+  complete_line() { # words...: prints what would be offered for the last
+    bash -c 'source ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _artesian; printf "%s\n" "${COMPREPLY[@]}"' _ "$@"
+  }
+  complete_line artesian '' >out
+  for word in run stat completion --help --version; do has out "$word"; done
+  complete_line artesian run --m >out
+  [ "$(sort out | tr '\n' ' ')" = '--memory --mode ' ] || bad "run --m: $(cat out)"
+  complete_line artesian stat --w >out
+  [ "$(cat out)" = --watch ] || bad "stat --w: $(cat out)"
+  complete_line artesian run -- tru >out
+  has out "true"
+}
+
+scenario_help() {
+  want 0 "$artesian" --help
+  for command in run stat completion; do
+    has out "$command"
+  done
+  want 0 "$artesian" run --help
+  has out "Examples:"
+  has out "artesian run --memory 8G -- llama-server"
+  want 0 "$artesian" --version
+}
+
+if declare -F "scenario_$name" >/dev/null; then "scenario_$name"; else bad "there is no such scenario"; fi
+exit $((failures > 0))
