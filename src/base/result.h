@@ -41,6 +41,8 @@ std::unexpected<Error> fail(Code code, fmt::format_string<Args...> format, Args&
   return std::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-inline std::unexpected<Error> fail(Error error) { return std::unexpected<Error>(std::move(error)); }
+inline std::unexpected<Error> fail(Error error) {
+  return std::unexpected<Error>(std::move(error));
+}
 
 }  // namespace artesian

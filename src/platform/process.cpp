@@ -209,6 +209,8 @@ int own_pid() {
   return ::getpid();
 }
 
-void pause_for_seconds(unsigned seconds) { ::sleep(seconds); }
+void pause_for_seconds(unsigned seconds) {
+  ::sleep(seconds);
+}
 
 }  // namespace artesian
