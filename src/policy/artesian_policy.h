@@ -4,7 +4,7 @@
 //
 // Whether an expert is resident plays no part, so the history of those that are not (ghosts) is kept for all of them.
 // An incoming expert that is worth less than every resident one is read past the cache.
-// docs/decisions/0002-residency.md has the alternatives and their figures. A use costs a few operations; victim() is
+// docs/decisions/0004-residency.md has the alternatives and their figures. A use costs a few operations; victim() is
 // one pass over `resident`.
 #pragma once
 

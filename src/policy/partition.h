@@ -3,7 +3,7 @@
 // Every layer gets slots for the same number of token cycles (in multiples of the experts it uses per token), whatever
 // its experts weigh: with similar routing one more slot then saves the same bytes per byte in every layer. What a layer
 // cannot use (it has no more experts) goes to the others. Uneven splits were tried and do not pay:
-// docs/decisions/0002-residency.md.
+// docs/decisions/0004-residency.md.
 #pragma once
 
 #include <cstdint>
