@@ -12,11 +12,13 @@ std::string because(const std::string& start, const std::string& reason) {
 std::string active_line(const StatsSnapshot& stats) {
   const auto uses = stats.hits + stats.misses;
   std::string line;
+  if (stats.tokens != 0) {
+    const bool experts = uses != 0;
+    line = fmt::format("{} token{}{}: ", stats.tokens,
+                       stats.tokens == 1 ? (experts ? "'s" : "") : (experts ? "s'" : "s"), experts ? " experts" : "");
+  }
   if (uses != 0) {
-    line = fmt::format("{} token{} experts: {:.1f} % hits, ", stats.tokens, stats.tokens == 1 ? "'s" : "s'",
-                       100.0 * static_cast<double>(stats.hits) / static_cast<double>(uses));
-  } else {
-    line = fmt::format("{} token{}: ", stats.tokens, stats.tokens == 1 ? "" : "s");
+    line += fmt::format("{:.1f} % hits, ", 100.0 * static_cast<double>(stats.hits) / static_cast<double>(uses));
   }
   line += fmt::format("{} read", format_bytes(stats.bytes_read));
   if (stats.read_busy_ns != 0) {

@@ -64,8 +64,6 @@ void set_examples(CLI::App& command, std::initializer_list<std::string_view> lin
 // The commands, one file each.
 Action setup_run(CLI::App& command, const Context& context);
 Action setup_stat(CLI::App& command, const Context& context);
-Action setup_inspect(CLI::App& command, const Context& context);
-Action setup_bench_device(CLI::App& command, const Context& context);
 Action setup_completion(CLI::App& command, const Context& context);
 
 }  // namespace artesian::cli

@@ -163,6 +163,12 @@ scenario_door_opens() {
     "read_busy_ns":2021582733,"stall_ns":1920000000,"committed_bytes":432013312,"budget_bytes":440401920}'
   want 0 run -- "$engine"
   has err "artesian: 64 tokens' experts: 71.2 % hits, 2.81 GB read at 1.39 GB/s, 1.92 s stalled, 412.0 MiB of 420.0 MiB used"
+  export FAKE_STATS='{"state":"active","tokens":1,"hits":1,"bytes_read":5}'
+  want 0 run -- "$engine"
+  has err "artesian: 1 token's experts: 100.0 % hits, 5 B read, 0.00 s stalled"
+  export FAKE_STATS='{"state":"active","tokens":2,"bytes_read":5}'
+  want 0 run -- "$engine"
+  has err "artesian: 2 tokens: 5 B read, "
   export FAKE_STATS='{"state":"aside","reason":"the model (98.4 MB) fits in memory"}'
   want 4 run -- "$engine" 4
   has err "artesian: stepped aside: the model (98.4 MB) fits in memory"
