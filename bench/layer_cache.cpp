@@ -24,12 +24,14 @@ std::uint64_t policy_misses(const LayerUses& layer, std::size_t slots, EvictionP
   std::uint64_t misses = 0;
   std::size_t filled = 0;
   std::vector<bool> resident(layer.experts);
+  std::vector<std::size_t> chosen_at(layer.experts, 0);  // 1 + position of the step that last chose it
   std::vector<ExpertIndex> idle;
-  for_each_step(layer, [&](std::span<const ExpertIndex> chosen, std::size_t) {
+  for_each_step(layer, [&](std::span<const ExpertIndex> chosen, std::size_t first) {
     policy.on_use(chosen);
+    for (const ExpertIndex expert : chosen) chosen_at[expert] = first + 1;
     idle.clear();
     for (ExpertIndex expert = 0; expert < layer.experts; ++expert) {
-      if (resident[expert] && !contains(chosen, expert)) idle.push_back(expert);
+      if (resident[expert] && chosen_at[expert] != first + 1) idle.push_back(expert);
     }
     for (const ExpertIndex expert : chosen) {
       if (resident[expert]) continue;
