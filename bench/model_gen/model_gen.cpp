@@ -25,12 +25,60 @@ ModelSpec with_flat_routing(ModelSpec spec) {
   return spec;
 }
 
+// Small ones for tests: a few MB, rows of 256 as K-quants need them, 4,096 tokens.
+ModelSpec small(std::string arch, std::string type) {
+  return {.arch = std::move(arch), .vocab = 4096, .type = std::move(type)};
+}
+
+ModelSpec small_qwen3(std::string type, std::uint32_t shards) {
+  ModelSpec spec = small("qwen3moe", std::move(type));
+  spec.experts = 16;
+  spec.used = 4;
+  spec.shards = shards;
+  return spec;
+}
+
+ModelSpec small_fused() {
+  ModelSpec spec = small("deepseek2", "Q8_0");
+  spec.fused = true;
+  return spec;
+}
+
+// Slices of 29,376 bytes: not a multiple of 512.
+ModelSpec small_odd() {
+  return {
+      .arch = "qwen3moe", .width = 288, .ff = 96, .experts = 12, .used = 3, .heads = 6, .kv_heads = 3, .vocab = 4096};
+}
+
+ModelSpec wide_gpt_oss() {
+  ModelSpec spec = small("gpt-oss", "MXFP4");
+  spec.layers = 3;
+  spec.width = 2880;
+  spec.ff = 320;
+  spec.used = 4;
+  spec.heads = 16;
+  spec.head_size = 64;
+  return spec;
+}
+
 const ModelPreset presets[] = {
     {"bench-moe", "1.43 GB: 12 layers, width 1024, 64 experts of 512, 8 used, Q8_0", bench_moe},
     {"bench-moe-flat", "the same with flat routing", with_flat_routing(bench_moe)},
     {"bench-dense",
      "1.51 GB: 28 layers, width 2048, Q8_0",
      {.arch = "llama", .layers = 28, .width = 2048, .ff = 5376, .heads = 32, .kv_heads = 8, .context = 8192}},
+    {"small-llama", "4 MB, dense", small("llama", "Q8_0")},
+    {"small-mixtral", "10 MB, 8 experts", small("mixtral", "Q8_0")},
+    {"small-olmoe", "10 MB, 8 experts", small("olmoe", "Q8_0")},
+    {"small-qwen3moe", "17 MB, 16 experts", small_qwen3("Q8_0", 1)},
+    {"small-qwen2moe", "11 MB, 8 experts and a shared one", small("qwen2moe", "Q8_0")},
+    {"small-deepseek2", "9 MB, 8 experts and a shared one", small("deepseek2", "Q8_0")},
+    {"small-fused", "9 MB, gate and up in one tensor", small_fused()},
+    {"small-gpt-oss", "7 MB, MXFP4, biases", small("gpt-oss", "MXFP4")},
+    {"wide-gpt-oss", "82 MB, width 2880, MXFP4, biases", wide_gpt_oss()},
+    {"small-q4_k", "9 MB, Q4_K", small_qwen3("Q4_K", 1)},
+    {"small-mixed", "10 MB, Q4_K and Q6_K, 3 shards", small_qwen3("mixed", 3)},
+    {"small-odd", "8 MB, slices that are not multiples of 512 bytes", small_odd()},
 };
 
 // The parts of a tokenizer that are as long as the vocabulary.
