@@ -61,6 +61,12 @@ ModelSpec wide_gpt_oss() {
   return spec;
 }
 
+ModelSpec small_olmoe() {
+  ModelSpec spec = small("olmoe", "Q8_0");
+  spec.kv_heads = spec.heads;
+  return spec;
+}
+
 const ModelPreset presets[] = {
     {"bench-moe", "1.43 GB: 12 layers, width 1024, 64 experts of 512, 8 used, Q8_0", bench_moe},
     {"bench-moe-flat", "the same with flat routing", with_flat_routing(bench_moe)},
@@ -69,7 +75,7 @@ const ModelPreset presets[] = {
      {.arch = "llama", .layers = 28, .width = 2048, .ff = 5376, .heads = 32, .kv_heads = 8, .context = 8192}},
     {"small-llama", "4 MB, dense", small("llama", "Q8_0")},
     {"small-mixtral", "10 MB, 8 experts", small("mixtral", "Q8_0")},
-    {"small-olmoe", "10 MB, 8 experts", small("olmoe", "Q8_0")},
+    {"small-olmoe", "10 MB, 8 experts", small_olmoe()},
     {"small-qwen3moe", "17 MB, 16 experts", small_qwen3("Q8_0", 1)},
     {"small-qwen2moe", "11 MB, 8 experts and a shared one", small("qwen2moe", "Q8_0")},
     {"small-deepseek2", "9 MB, 8 experts and a shared one", small("deepseek2", "Q8_0")},

@@ -283,6 +283,9 @@ Status check_spec(const ModelSpec& spec) {
   if ((spec.arch == "olmoe" || spec.arch == "qwen2moe") && head_size(spec) * spec.heads != spec.width) {
     return fail(Code::invalid, "--head-size {}: {} has heads of width / heads", spec.head_size, spec.arch);
   }
+  if (spec.arch == "olmoe" && spec.kv_heads != spec.heads) {
+    return fail(Code::invalid, "--kv-heads {}: olmoe has as many as --heads", spec.kv_heads);
+  }
   return {};
 }
 

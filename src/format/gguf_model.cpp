@@ -79,9 +79,10 @@ Status add_shards(GgufModel& model, std::uint64_t count, const OpenSource& open)
     }
     take_tensors(model, std::move(*file));
   }
-  const auto tensors = model.files.front().find_uint("split.tensors.count");
-  if (tensors && *tensors != model.tensors.size()) {
-    return fail(Code::corrupt, "{}: the {} shards hold {} tensors where split.tensors.count says {}", first, count,
+  for (const GgufFile& file : model.files) {
+    const auto tensors = file.find_uint("split.tensors.count");
+    if (!tensors || *tensors == model.tensors.size()) continue;
+    return fail(Code::corrupt, "{}: the {} shards hold {} tensors where split.tensors.count says {}", file.path, count,
                 model.tensors.size(), *tensors);
   }
   return {};
