@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <numeric>
+#include <tuple>
 
 #include "format/gguf_scanner.h"
 
@@ -239,7 +240,9 @@ Status refuse_duplicates(const GgufScanner& scan, const std::vector<std::uint64_
                          const GgufFile& file) {
   std::vector<std::uint32_t> order(file.tensors.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [&](std::uint32_t i) -> const std::string& { return file.tensors[i].name; });
+  std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    return std::tie(file.tensors[a].name, a) < std::tie(file.tensors[b].name, b);
+  });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const std::string& name = file.tensors[order[i]].name;
     if (name != file.tensors[order[i - 1]].name) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "format/gguf_scanner.h"
 
@@ -92,7 +93,8 @@ Status index_by_name(GgufModel& model) {
   model.by_name.resize(model.tensors.size());
   std::iota(model.by_name.begin(), model.by_name.end(), 0U);
   const auto name = [&](std::uint32_t i) -> const std::string& { return model.tensors[i].name; };
-  std::ranges::stable_sort(model.by_name, {}, name);
+  std::ranges::sort(model.by_name,
+                    [&](std::uint32_t a, std::uint32_t b) { return std::tie(name(a), a) < std::tie(name(b), b); });
   const auto twice = std::ranges::adjacent_find(model.by_name, {}, name);
   if (twice == model.by_name.end()) return {};
   const GgufTensor& tensor = model.tensors[*(twice + 1)];

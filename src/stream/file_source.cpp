@@ -1,57 +1,45 @@
 #include "stream/file_source.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <limits>
+#include "platform/file.h"
 
 namespace artesian {
 namespace {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(std::string path, std::ifstream stream, std::uint64_t bytes)
-      : path_(std::move(path)), stream_(std::move(stream)), bytes_(bytes) {}
+  FileSource(File file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
 
-  const std::string& name() const override { return path_; }
+  const std::string& name() const override { return file_.path(); }
   std::uint64_t size() const override { return bytes_; }
 
   Status read(std::uint64_t offset, std::span<std::byte> out) override {
-    stream_.clear();
-    stream_.seekg(static_cast<std::streamoff>(offset));
-    stream_.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
-    const auto got = static_cast<std::uint64_t>(stream_.gcount());
-    if (got == out.size()) return {};
-    if (stream_.eof()) {
-      return fail(Code::corrupt, "{}: offset {}: the file ended after {} of {} bytes", path_, offset, got, out.size());
+    const std::size_t wanted = out.size();
+    while (!out.empty()) {
+      const std::uint64_t at = offset + (wanted - out.size());
+      const auto bytes = file_.read_some(at, out);
+      if (!bytes) return fail(bytes.error());
+      if (*bytes == 0) {
+        return fail(Code::corrupt, "{}: offset {}: the file ends here, {} bytes before it should", name(), at,
+                    out.size());
+      }
+      out = out.subspan(*bytes);
     }
-    return fail(Code::device_failed, "{}: offset {}: reading {} bytes failed: {}", path_, offset, out.size(),
-                std::strerror(errno));
+    return {};
   }
 
  private:
-  std::string path_;
-  std::ifstream stream_;
+  File file_;
   std::uint64_t bytes_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<ByteSource>> open_file_source(const std::string& path) {
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    const int error = errno;
-    const Code code = error == ENOENT || error == ENOTDIR ? Code::not_found : Code::device_failed;
-    return fail(code, "{}: cannot be opened: {}", path, std::strerror(error));
-  }
-  stream.seekg(0, std::ios::end);
-  const std::streamoff end = stream.tellg();
-  // A folder opens on Linux, too; its end is not a size.
-  if (!stream || end < 0 || end == std::numeric_limits<std::streamoff>::max()) {
-    return fail(Code::invalid, "{}: this is not a file that can be read at offsets", path);
-  }
-  return std::make_unique<FileSource>(path, std::move(stream), static_cast<std::uint64_t>(end));
+  auto file = File::open(path, {});
+  if (!file) return fail(std::move(file.error()));
+  const auto bytes = file->size();
+  if (!bytes) return fail(bytes.error());
+  return std::make_unique<FileSource>(std::move(*file), *bytes);
 }
 
 }  // namespace artesian
