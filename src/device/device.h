@@ -85,8 +85,12 @@ class Device {
   virtual std::size_t wait(std::span<IoCompletion> out, Nanos deadline) = 0;
 
   // Tell the device that requests will use this memory, so that it may register it. Best effort; returns whether it
-  // did.
+  // did. Registered memory is pinned: all of it is resident from now on, and its pages must not be given back
+  // (Arena::release) or unmapped before unregister_memory or the end of the device.
   virtual bool register_memory(std::span<std::byte> memory) = 0;
+
+  // The end of a registration, of the same range; nothing may be in flight there.
+  virtual void unregister_memory(std::span<std::byte> /*memory*/) {}
 
   // The range holds nothing of worth any more (hole punch, trim). Best effort. All writes before it must be complete.
   virtual Status discard(FileIndex file, std::uint64_t offset, std::uint64_t bytes) = 0;

@@ -1,6 +1,8 @@
 // How a file device gets its operations done: by io_uring or by threads that block. Callers serialise.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,31 +15,32 @@
 namespace artesian {
 
 struct IoOperation {
-  const File* file = nullptr;
+  std::uint32_t file = 0;  // index in the files that the engine was made for
   bool write = false;
   std::uint64_t offset = 0;
-  std::span<std::byte> buffer;
+  std::span<const iovec> memory;  // stays valid until the operation is reaped
   std::uint64_t id = 0;
 };
 
 struct IoDone {
   std::uint64_t id = 0;
-  std::uint64_t bytes = 0;
-  int error = 0;  // errno, 0 for none
+  std::int64_t result = 0;  // bytes moved, or -errno
 };
 
 class IoEngine {
  public:
   virtual ~IoEngine() = default;
   virtual std::string_view name() const = 0;
-  virtual bool start(const IoOperation& operation) = 0;  // false: no room now
+  virtual void start(const IoOperation& operation) = 0;  // not more at once than the depth it was made for
   virtual void submit() = 0;                             // what was started is on its way after this
   // With `block`, waits for at least one until `timeout` has passed.
   virtual std::size_t reap(std::span<IoDone> out, bool block, Nanos timeout) = 0;
   virtual bool register_memory(std::span<std::byte> memory) = 0;
+  virtual void unregister_memory(std::span<std::byte> memory) = 0;
 };
 
-Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth);
-std::unique_ptr<IoEngine> make_thread_engine(std::uint32_t threads);
+// The files must outlive the engine and stay where they are. `rejected` where the system does not allow it.
+Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files);
+Result<std::unique_ptr<IoEngine>> make_thread_engine(std::uint32_t threads, std::span<const File> files);
 
 }  // namespace artesian

@@ -1,45 +1,41 @@
-#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "device/io_backend.h"
+#include "platform/thread_executor.h"
 
 namespace artesian {
 namespace {
 
-// Threads that block in pread and pwrite: as much depth as there are threads.
+// Threads that block in preadv and pwritev: as much depth as there are threads.
 class ThreadEngine final : public IoEngine {
  public:
-  explicit ThreadEngine(std::uint32_t threads) {
-    for (std::uint32_t i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
-  }
-
-  ~ThreadEngine() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
-  }
+  ThreadEngine(std::unique_ptr<ThreadExecutor> executor, std::span<const File> files)
+      : files_(files), executor_(std::move(executor)) {}
 
   std::string_view name() const override { return "threads"; }
 
-  bool start(const IoOperation& operation) override {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(operation);
-    wake_.notify_one();
-    return true;
+  void start(const IoOperation& operation) override {
+    executor_->post([this, operation] {
+      const File& file = files_[operation.file];
+      const IoDone done{operation.id, file.transfer(operation.write, operation.offset, operation.memory)};
+      const std::lock_guard lock(mutex_);
+      done_.push_back(done);
+      arrived_.notify_one();
+    });
   }
 
   void submit() override {}
 
   std::size_t reap(std::span<IoDone> out, bool block, Nanos timeout) override {
     std::unique_lock lock(mutex_);
-    if (block) arrived_.wait_for(lock, timeout, [this] { return !done_.empty(); });
+    const auto some = [this] { return !done_.empty(); };
+    if (block && timeout == Nanos::max()) {
+      arrived_.wait(lock, some);
+    } else if (block) {
+      arrived_.wait_for(lock, timeout, some);
+    }
     std::size_t count = 0;
     while (count < out.size() && !done_.empty()) {
       out[count++] = done_.front();
@@ -49,37 +45,22 @@ class ThreadEngine final : public IoEngine {
   }
 
   bool register_memory(std::span<std::byte>) override { return false; }
+  void unregister_memory(std::span<std::byte>) override {}
 
  private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      const IoOperation operation = waiting_.front();
-      waiting_.pop_front();
-      lock.unlock();
-      const auto moved = operation.write ? operation.file->write_some(operation.offset, operation.buffer)
-                                         : operation.file->read_some(operation.offset, operation.buffer);
-      const IoDone done{.id = operation.id, .bytes = moved ? *moved : 0, .error = moved ? 0 : EIO};
-      lock.lock();
-      done_.push_back(done);
-      arrived_.notify_one();
-    }
-  }
-
+  std::span<const File> files_;
   std::mutex mutex_;
-  std::condition_variable wake_, arrived_;
-  std::deque<IoOperation> waiting_;  // guarded by mutex_
-  std::deque<IoDone> done_;          // guarded by mutex_
-  bool stopping_ = false;            // guarded by mutex_
-  std::vector<std::thread> workers_;
+  std::condition_variable arrived_;
+  std::deque<IoDone> done_;                   // guarded by mutex_
+  std::unique_ptr<ThreadExecutor> executor_;  // last: its threads use what is above until they are joined
 };
 
 }  // namespace
 
-std::unique_ptr<IoEngine> make_thread_engine(std::uint32_t threads) {
-  return std::make_unique<ThreadEngine>(threads);
+Result<std::unique_ptr<IoEngine>> make_thread_engine(std::uint32_t threads, std::span<const File> files) {
+  auto executor = ThreadExecutor::open(threads);
+  if (!executor) return fail(std::move(executor.error()));
+  return std::make_unique<ThreadEngine>(std::move(*executor), files);
 }
 
 }  // namespace artesian

@@ -1,5 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <deque>
+#include <optional>
+#include <vector>
 
 #include "device/io_backend.h"
 #include "platform/uring.h"
@@ -9,49 +13,92 @@ namespace {
 
 class UringEngine final : public IoEngine {
  public:
-  explicit UringEngine(std::unique_ptr<Uring> ring) : ring_(std::move(ring)) {}
+  UringEngine(Uring ring, std::span<const File> files) : ring_(std::move(ring)) {
+    for (const File& file : files) fds_.push_back(file.fd());
+    if (ring_.register_files(fds_)) {
+      for (std::size_t i = 0; i < fds_.size(); ++i) fds_[i] = static_cast<int>(i);
+    }
+  }
 
   std::string_view name() const override { return "io_uring"; }
 
-  bool start(const IoOperation& operation) override {
-    pending_ = true;
-    const int fd = operation.file->fd();
-    return operation.write ? ring_->write(fd, operation.buffer, operation.offset, operation.id)
-                           : ring_->read(fd, operation.buffer, operation.offset, operation.id);
+  void start(const IoOperation& operation) override {
+    const UringIo io{.write = operation.write,
+                     .file = fds_[operation.file],
+                     .offset = operation.offset,
+                     .memory = operation.memory,
+                     .tag = operation.id};
+    if (broken_ == 0 && ring_.prepare(io)) {
+      prepared_.push_back(operation.id);
+    } else {
+      failed_.push_back({operation.id, broken_ != 0 ? broken_ : -EBUSY});
+    }
   }
 
   void submit() override {
-    if (!pending_) return;
-    pending_ = false;
-    (void)ring_->submit(false, 0).has_value();  // what the kernel did not take stays queued and goes with the next call
+    while (!prepared_.empty() && go(false, std::nullopt)) {
+    }
   }
 
   std::size_t reap(std::span<IoDone> out, bool block, Nanos timeout) override {
-    if (block) (void)ring_->submit(true, static_cast<std::uint64_t>(timeout.count())).has_value();
-    std::array<Uring::Done, 64> done;
-    const std::size_t count = ring_->reap(std::span(done).first(std::min(done.size(), out.size())));
-    for (std::size_t i = 0; i < count; ++i) {
-      const bool failed = done[i].result < 0;
-      out[i] = {.id = done[i].user_data,
-                .bytes = failed ? 0 : static_cast<std::uint64_t>(done[i].result),
-                .error = failed ? -done[i].result : 0};
+    if (!block && !prepared_.empty()) submit();
+    if (block && failed_.empty()) wait(timeout);
+    std::size_t count = 0;
+    while (count < out.size() && !failed_.empty()) {
+      out[count++] = failed_.front();
+      failed_.pop_front();
     }
+    std::array<UringDone, 64> done;
+    const std::size_t reaped = ring_.reap(std::span(done).first(std::min(done.size(), out.size() - count)));
+    for (std::size_t i = 0; i < reaped; ++i) out[count++] = {done[i].tag, done[i].result};
+    in_ring_ -= reaped;
     return count;
   }
 
-  bool register_memory(std::span<std::byte>) override { return false; }
+  bool register_memory(std::span<std::byte> memory) override { return ring_.register_memory(memory); }
+  void unregister_memory(std::span<std::byte> memory) override { ring_.unregister_memory(memory); }
 
  private:
-  std::unique_ptr<Uring> ring_;
-  bool pending_ = false;
+  void wait(Nanos timeout) {
+    if (broken_ == 0) {
+      go(true, timeout == Nanos::max() ? std::nullopt : std::optional(timeout));
+    } else if (in_ring_ > 0) {
+      ring_.wait_only();
+    }
+  }
+
+  // One system call. False if the kernel took nothing of what is prepared: later, or never.
+  bool go(bool block, std::optional<Nanos> timeout) {
+    const int result = ring_.submit(block, timeout);
+    const std::size_t left = ring_.prepared();
+    const bool moved = left < prepared_.size();
+    while (prepared_.size() > left) {
+      prepared_.pop_front();
+      ++in_ring_;
+    }
+    const bool passing = result == 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY || result == -ETIME;
+    if (passing) return moved;
+    // The ring itself does not work any more. What it did not take has failed; what it took is still waited for.
+    broken_ = result;
+    for (const std::uint64_t id : prepared_) failed_.push_back({id, result});
+    prepared_.clear();
+    return false;
+  }
+
+  Uring ring_;
+  std::vector<int> fds_;                // descriptors, or their numbers in the ring's own table
+  std::deque<std::uint64_t> prepared_;  // not yet taken by the kernel, in order
+  std::deque<IoDone> failed_;           // never taken by it
+  std::size_t in_ring_ = 0;
+  int broken_ = 0;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth) {
-  auto ring = Uring::create(depth);
+Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files) {
+  auto ring = Uring::open(depth);
   if (!ring) return fail(std::move(ring.error()));
-  return std::make_unique<UringEngine>(std::move(*ring));
+  return std::make_unique<UringEngine>(std::move(*ring), files);
 }
 
 }  // namespace artesian

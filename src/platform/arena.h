@@ -24,7 +24,9 @@ class Arena {
   std::span<std::byte> span() const { return {data_, size_}; }
 
   void advise_huge(std::uint64_t offset, std::uint64_t bytes);  // large pages, best effort
-  void release(std::uint64_t offset, std::uint64_t bytes);      // whole pages inside the range go back; reads as zero
+  // Whole pages inside the range go back and read as zero. Never of memory that is registered with a Device: the drive
+  // would go on filling the pages that were given back, and what it read would be seen nowhere.
+  void release(std::uint64_t offset, std::uint64_t bytes);
 
  private:
   std::byte* data_ = nullptr;

@@ -1,5 +1,10 @@
-// A file descriptor that closes itself, and the few calls on it that a device needs. Offsets and sizes in bytes.
+// An open file, read and written at offsets, through the page cache or past it (O_DIRECT). Offsets and sizes in bytes.
+//
+// Ownership: a File closes its descriptor when it goes; move only. Threads: all calls are safe from any thread.
+// Errors carry path, offset and the system's own words.
 #pragma once
+
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +17,19 @@ namespace artesian {
 
 struct OpenMode {
   bool write = false;
-  bool create = false;
+  bool create = false;  // with write: made if it is not there
   bool direct = false;  // O_DIRECT; Code::rejected where the file system refuses it
 };
 
 class File {
  public:
+  // not_found, rejected (no permission; no O_DIRECT), invalid (neither a file nor a block device) or device_failed.
   static Result<File> open(const std::string& path, OpenMode mode);
+  // The file behind a descriptor that somebody else keeps open, opened anew; `name` is for messages.
+  static Result<File> reopen(int fd, const std::string& name, OpenMode mode);
+  // A second descriptor of the same opening, for where reopening is refused; its mode is that of the opening.
+  static Result<File> duplicate(int fd, const std::string& name);
+
   File() = default;
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -26,18 +37,34 @@ class File {
 
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
-  Result<std::uint64_t> size() const;
+  bool direct() const { return direct_alignment_ != 0; }
+  // Open with O_DIRECT: what offsets, sizes and addresses must be multiples of, as the file system says or a trial
+  // shows. 0 without.
+  std::uint32_t direct_alignment() const { return direct_alignment_; }
+  Result<std::uint64_t> size() const;  // of a file or a block device, now
 
   // One pread or pwrite, EINTR retried; how many bytes moved (0 at the end of the file).
   Result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> out) const;
   Result<std::size_t> write_some(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  // All of it, or an error: corrupt if the file ends before.
+  Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  Status write(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  // One preadv or pwritev: bytes moved, or -errno, as io_uring answers.
+  std::int64_t transfer(bool write, std::uint64_t offset, std::span<const iovec> memory) const;
+
+  // At least that long; blocks are taken now where the file system can, so that it cannot be full later.
+  Status allocate(std::uint64_t bytes) const;
   Status sync_data() const;
-  Status punch_hole(std::uint64_t offset, std::uint64_t bytes) const;
+  Status punch_hole(std::uint64_t offset, std::uint64_t bytes) const;   // rejected where holes are not known
   void forget_cached(std::uint64_t offset, std::uint64_t bytes) const;  // best effort
 
  private:
+  static Result<File> adopt(int fd, const std::string& path, bool direct);
+  Status probe_direct();
+
   std::string path_;
   int fd_ = -1;
+  std::uint32_t direct_alignment_ = 0;
 };
 
 }  // namespace artesian

@@ -1,60 +1,165 @@
 #include "platform/uring.h"
 
+#include <liburing.h>
+#include <string.h>
+
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace artesian {
+namespace {
 
-Result<std::unique_ptr<Uring>> Uring::create(unsigned entries) {
-  std::unique_ptr<Uring> uring(new Uring);  // NOLINT: the constructor is private, make_unique cannot reach it
-  const int error = io_uring_queue_init(entries, &uring->ring_, 0);
-  if (error < 0) return fail(Code::rejected, "io_uring is not available: {}", std::strerror(-error));
-  uring->open_ = true;
-  return uring;
+constexpr std::size_t piece_bytes = 1ULL << 30;  // the kernel's limit for one registered buffer
+constexpr unsigned piece_count = 256;
+
+std::span<const std::byte> as_bytes(const iovec& vector) {
+  return {static_cast<const std::byte*>(vector.iov_base), vector.iov_len};
 }
 
-Uring::~Uring() {
-  if (open_) io_uring_queue_exit(&ring_);
+bool inside(std::span<const std::byte> part, std::span<const std::byte> whole) {
+  return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
 
-bool Uring::read(int fd, std::span<std::byte> out, std::uint64_t offset, std::uint64_t user_data) {
-  io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-  if (entry == nullptr) return false;
-  io_uring_prep_read(entry, fd, out.data(), static_cast<unsigned>(out.size()), offset);
-  io_uring_sqe_set_data64(entry, user_data);
-  return true;
+}  // namespace
+
+void Uring::Close::operator()(io_uring* ring) const {
+  ::io_uring_queue_exit(ring);
+  delete ring;
 }
 
-bool Uring::write(int fd, std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t user_data) {
-  io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-  if (entry == nullptr) return false;
-  io_uring_prep_write(entry, fd, bytes.data(), static_cast<unsigned>(bytes.size()), offset);
-  io_uring_sqe_set_data64(entry, user_data);
-  return true;
+Uring::Uring(std::unique_ptr<io_uring, Close> ring) : ring_(std::move(ring)) {}
+Uring::Uring(Uring&&) noexcept = default;
+Uring& Uring::operator=(Uring&&) noexcept = default;
+Uring::~Uring() = default;
+
+Result<Uring> Uring::open(unsigned entries) {
+  auto memory = std::make_unique<io_uring>();
+  io_uring_params params{};
+  params.flags = IORING_SETUP_CLAMP;
+  if (const int error = ::io_uring_queue_init_params(entries, memory.get(), &params); error != 0) {
+    return fail(Code::rejected, "io_uring cannot be set up: {}", ::strerror(-error));
+  }
+  Uring ring(std::unique_ptr<io_uring, Close>(memory.release()));
+  const auto free_probe = [](io_uring_probe* probe) { ::io_uring_free_probe(probe); };
+  const std::unique_ptr<io_uring_probe, decltype(free_probe)> probe(::io_uring_get_probe_ring(ring.ring_.get()));
+  // Without EXT_ARG a wait with a timeout would take a request of its own in the ring.
+  if (probe == nullptr || !::io_uring_opcode_supported(probe.get(), IORING_OP_READ) ||
+      (params.features & IORING_FEAT_EXT_ARG) == 0 || (params.features & IORING_FEAT_NODROP) == 0) {
+    return fail(Code::rejected, "io_uring of this kernel is too old (5.11 is needed)");
+  }
+  return ring;
 }
 
-Status Uring::submit(bool wait_for_one, std::uint64_t timeout_ns) {
-  for (;;) {
-    int result = 0;
-    if (wait_for_one) {
-      __kernel_timespec timeout{.tv_sec = static_cast<std::int64_t>(timeout_ns / 1'000'000'000U),
-                                .tv_nsec = static_cast<std::int64_t>(timeout_ns % 1'000'000'000U)};
-      io_uring_cqe* first = nullptr;
-      result = io_uring_submit_and_wait_timeout(&ring_, &first, 1, &timeout, nullptr);
-    } else {
-      result = io_uring_submit(&ring_);
+bool Uring::register_files(std::span<const int> fds) {
+  files_registered_ = ::io_uring_register_files(ring_.get(), fds.data(), static_cast<unsigned>(fds.size())) == 0;
+  return files_registered_;
+}
+
+bool Uring::register_memory(std::span<std::byte> memory) {
+  if (memory.empty()) return false;
+  if (!pieces_ready_) {
+    if (::io_uring_register_buffers_sparse(ring_.get(), piece_count) != 0) return false;
+    pieces_ready_ = true;
+    pieces_.resize(piece_count);
+  }
+  auto rest = memory;
+  while (!rest.empty()) {
+    const auto piece = rest.first(std::min(rest.size(), piece_bytes));
+    const auto place = std::ranges::find_if(pieces_, [](const Piece& p) { return p.memory.empty(); });
+    const iovec vector{piece.data(), piece.size()};
+    const __u64 no_tag = 0;
+    if (place == pieces_.end() ||
+        ::io_uring_register_buffers_update_tag(ring_.get(), static_cast<unsigned>(place - pieces_.begin()), &vector,
+                                               &no_tag, 1) != 1) {
+      unregister_memory(memory);
+      return false;
     }
-    if (result >= 0 || result == -ETIME || result == -EAGAIN || result == -EBUSY) return {};
-    if (result != -EINTR) return fail(Code::device_failed, "io_uring submit: {}", std::strerror(-result));
+    place->memory = piece;
+    rest = rest.subspan(piece.size());
+  }
+  return true;
+}
+
+void Uring::unregister_memory(std::span<std::byte> memory) {
+  for (unsigned i = 0; i < pieces_.size(); ++i) {
+    if (pieces_[i].memory.empty() || !inside(pieces_[i].memory, memory)) continue;
+    const iovec none{};
+    const __u64 no_tag = 0;
+    ::io_uring_register_buffers_update_tag(ring_.get(), i, &none, &no_tag, 1);
+    pieces_[i].memory = {};
   }
 }
 
-std::size_t Uring::reap(std::span<Done> out) {
+int Uring::piece_of(std::span<const std::byte> memory) const {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    if (!pieces_[i].memory.empty() && inside(memory, pieces_[i].memory)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool Uring::prepare(const UringIo& io) {
+  io_uring_sqe* entry = ::io_uring_get_sqe(ring_.get());
+  if (entry == nullptr) return false;
+  if (io.memory.size() == 1) {
+    const iovec& one = io.memory[0];
+    const auto bytes = static_cast<unsigned>(one.iov_len);
+    const int piece = piece_of(as_bytes(one));
+    if (piece >= 0) {
+      if (io.write) {
+        ::io_uring_prep_write_fixed(entry, io.file, one.iov_base, bytes, io.offset, piece);
+      } else {
+        ::io_uring_prep_read_fixed(entry, io.file, one.iov_base, bytes, io.offset, piece);
+      }
+    } else if (io.write) {
+      ::io_uring_prep_write(entry, io.file, one.iov_base, bytes, io.offset);
+    } else {
+      ::io_uring_prep_read(entry, io.file, one.iov_base, bytes, io.offset);
+    }
+  } else {
+    const auto count = static_cast<unsigned>(io.memory.size());
+    if (io.write) {
+      ::io_uring_prep_writev(entry, io.file, io.memory.data(), count, io.offset);
+    } else {
+      ::io_uring_prep_readv(entry, io.file, io.memory.data(), count, io.offset);
+    }
+  }
+  if (files_registered_) entry->flags |= IOSQE_FIXED_FILE;
+  ::io_uring_sqe_set_data64(entry, io.tag);
+  return true;
+}
+
+unsigned Uring::prepared() const {
+  return ::io_uring_sq_ready(ring_.get());
+}
+
+int Uring::submit(bool wait, std::optional<Nanos> timeout) {
+  int result = 0;
+  if (!wait) {
+    result = ::io_uring_submit(ring_.get());
+  } else if (!timeout) {
+    result = ::io_uring_submit_and_wait(ring_.get(), 1);
+  } else {
+    const auto left = std::max<std::int64_t>(timeout->count(), 0);
+    __kernel_timespec limit{};
+    limit.tv_sec = left / 1'000'000'000;
+    limit.tv_nsec = left % 1'000'000'000;
+    io_uring_cqe* first = nullptr;
+    result = ::io_uring_submit_and_wait_timeout(ring_.get(), &first, 1, &limit, nullptr);
+  }
+  return result < 0 ? result : 0;
+}
+
+void Uring::wait_only() {
+  io_uring_cqe* first = nullptr;
+  ::io_uring_wait_cqe(ring_.get(), &first);
+}
+
+std::size_t Uring::reap(std::span<UringDone> out) {
   std::size_t count = 0;
   io_uring_cqe* entry = nullptr;
-  while (count < out.size() && io_uring_peek_cqe(&ring_, &entry) == 0) {
-    out[count++] = {.user_data = io_uring_cqe_get_data64(entry), .result = entry->res};
-    io_uring_cqe_seen(&ring_, entry);
+  while (count < out.size() && ::io_uring_peek_cqe(ring_.get(), &entry) == 0) {
+    out[count++] = {::io_uring_cqe_get_data64(entry), entry->res};
+    ::io_uring_cqe_seen(ring_.get(), entry);
   }
   return count;
 }

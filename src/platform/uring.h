@@ -1,42 +1,82 @@
-// io_uring through liburing, as a value that cleans up after itself. Not thread safe: callers serialise.
+// A thin owner of one io_uring: prepare, submit, reap, and what can be registered with it.
+//
+// Threads: one caller at a time, but not always the same one: that is why none of the ring's single-issuer modes is
+// used. Without IORING_SETUP_COOP_TASKRUN a completion reaches the ring at once even if the thread that submitted it is
+// computing while another one waits. Ownership: destroying the ring does not wait for what is in flight; the owner of
+// the buffers reaps first.
 #pragma once
 
-#include <liburing.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
+
+struct io_uring;
 
 namespace artesian {
 
+struct UringIo {
+  bool write = false;
+  int file = 0;  // index in register_files' list if that succeeded, else a descriptor
+  std::uint64_t offset = 0;
+  std::span<const iovec> memory;  // must stay valid until it was submitted; the bytes until reaped
+  std::uint64_t tag = 0;
+};
+
+struct UringDone {
+  std::uint64_t tag = 0;
+  std::int32_t result = 0;  // bytes, or -errno
+};
+
 class Uring {
  public:
-  // Code::rejected with the reason where the kernel or a seccomp filter refuses io_uring.
-  static Result<std::unique_ptr<Uring>> create(unsigned entries);
-  Uring(const Uring&) = delete;
-  Uring& operator=(const Uring&) = delete;
+  // `rejected` with the reason where the kernel, a sysctl or a seccomp filter refuses it.
+  static Result<Uring> open(unsigned entries);
+  Uring(Uring&&) noexcept;
+  Uring& operator=(Uring&&) noexcept;
   ~Uring();
 
-  // False when the submission queue is full.
-  bool read(int fd, std::span<std::byte> out, std::uint64_t offset, std::uint64_t user_data);
-  bool write(int fd, std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t user_data);
+  bool register_files(std::span<const int> fds);
 
-  // Hands over what was queued; waits for one completion when told to, until `timeout_ns` has passed.
-  Status submit(bool wait_for_one, std::uint64_t timeout_ns);
+  // Pins the memory and lets the kernel map it once instead of with every I/O. All of it becomes resident now. False
+  // if RLIMIT_MEMLOCK, the number of pieces (1 GiB each) or the kernel does not allow it; nothing is registered then.
+  bool register_memory(std::span<std::byte> memory);
+  // The pieces that lie in this memory, after nothing is in flight to them.
+  void unregister_memory(std::span<std::byte> memory);
 
-  struct Done {
-    std::uint64_t user_data = 0;
-    std::int32_t result = 0;  // bytes, or -errno
-  };
-  std::size_t reap(std::span<Done> out);
+  // False if the submission queue is full.
+  bool prepare(const UringIo& io);
+  unsigned prepared() const;
+
+  // One system call: submits what is prepared and, if `wait`, returns when a completion is there or `timeout` has
+  // passed (none: without limit). 0, or -errno; -EINTR, -EAGAIN, -EBUSY and -ETIME are no failures.
+  int submit(bool wait, std::optional<Nanos> timeout = std::nullopt);
+  // Waits for a completion without submitting anything.
+  void wait_only();
+
+  std::size_t reap(std::span<UringDone> out);
 
  private:
-  Uring() = default;
-  io_uring ring_{};
-  bool open_ = false;
+  struct Close {
+    void operator()(io_uring* ring) const;
+  };
+  struct Piece {
+    std::span<std::byte> memory;  // empty: the place is free
+  };
+  explicit Uring(std::unique_ptr<io_uring, Close> ring);
+  int piece_of(std::span<const std::byte> memory) const;
+
+  std::unique_ptr<io_uring, Close> ring_;
+  bool files_registered_ = false;
+  bool pieces_ready_ = false;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace artesian
