@@ -1,0 +1,59 @@
+#include "platform/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.h"
+
+namespace artesian {
+namespace {
+
+bool all(std::span<const std::byte> bytes, std::byte value) {
+  return std::ranges::all_of(bytes, [value](std::byte b) { return b == value; });
+}
+
+TEST(Arena, IsPageAlignedRoundedUpAndZero) {
+  const auto arena = Arena::reserve(10'000);
+  ASSERT_TRUE(arena);
+  EXPECT_EQ(arena->size(), 12'288U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena->data()) % 4096, 0U);
+  EXPECT_TRUE(all(arena->span(), std::byte{0}));
+}
+
+TEST(Arena, ReservesMoreThanThereIsMemory) {
+  const auto arena = Arena::reserve(1 * TiB);
+  ASSERT_TRUE(arena) << arena.error().message;
+  arena->span()[512 * GiB] = std::byte{1};
+  EXPECT_EQ(Arena::reserve(1ULL << 62).error().code, Code::rejected);
+}
+
+TEST(Arena, ReleasesWholePagesInsideTheRangeOnly) {
+  auto arena = Arena::reserve(4 * 4096);
+  ASSERT_TRUE(arena);
+  std::ranges::fill(arena->span(), std::byte{7});
+  arena->advise_huge(0, arena->size());  // best effort: only must not harm
+  arena->release(100, 2 * 4096 + 4000);  // pages 1 and 2 lie wholly inside
+  EXPECT_TRUE(all(arena->span().first(4096), std::byte{7}));
+  EXPECT_TRUE(all(arena->span().subspan(4096, 2 * 4096), std::byte{0}));
+  EXPECT_TRUE(all(arena->span().last(4096), std::byte{7}));
+  arena->release(4095, 2);  // no whole page
+  EXPECT_TRUE(all(arena->span().first(4096), std::byte{7}));
+}
+
+TEST(Arena, MovesItsMemory) {
+  auto first = Arena::reserve(4096);
+  ASSERT_TRUE(first);
+  std::byte* const place = first->data();
+  Arena second = std::move(*first);
+  EXPECT_EQ(second.data(), place);
+  EXPECT_EQ(first->size(), 0U);
+  Arena third;
+  third = std::move(second);
+  EXPECT_EQ(third.data(), place);
+  third.data()[0] = std::byte{1};
+}
+
+}  // namespace
+}  // namespace artesian
