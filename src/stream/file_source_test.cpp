@@ -49,7 +49,8 @@ TEST_F(FileSourceTest, WhatIsNoModelIsRefusedWithItsPath) {
 
   const auto folder = open_model_files(testing::TempDir());
   ASSERT_FALSE(folder);
-  EXPECT_THAT(folder.error().message, testing::HasSubstr("Is a directory"));
+  EXPECT_EQ(folder.error().code, Code::invalid);
+  EXPECT_THAT(folder.error().message, testing::HasSubstr("neither a file nor a block device"));
 
   const auto other = open_model_files(path_.string());
   ASSERT_FALSE(other);
