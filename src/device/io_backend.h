@@ -1,8 +1,6 @@
 // How a file device gets its operations done: by io_uring or by threads that block. Callers serialise.
 #pragma once
 
-#include <sys/uio.h>
-
 #include <cstdint>
 #include <memory>
 #include <span>

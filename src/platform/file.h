@@ -4,7 +4,7 @@
 // Errors carry path, offset and the system's own words.
 #pragma once
 
-#include <sys/uio.h>
+#include <sys/uio.h>  // iovec: the pieces of memory of one transfer; others get it from here
 
 #include <cstddef>
 #include <cstdint>
