@@ -133,8 +133,9 @@ Result<std::vector<SweepPoint>> sweep_device(Device& device, const Clock& clock,
   for (const auto& point : points) memory_bytes = std::max(memory_bytes, point.request_bytes * point.depth);
   auto arena = Arena::reserve(memory_bytes);
   if (!arena) return fail(std::move(arena.error()));
-  if (options.write) fill(arena->span(), options.seed);
-  const bool registered = device.register_memory(arena->span());
+  if (options.huge_pages) arena->advise_huge(0, arena->size());
+  fill(arena->span(), options.seed);  // also touches all of it: no page fault is measured
+  const bool registered = options.registered && device.register_memory(arena->span());
   Status status;
   for (SweepPoint& point : points) {
     auto measured = PointRun(device, clock, arena->span(), options, point).run();
