@@ -229,6 +229,7 @@ const char* backend_name(Backend*) {
 }
 
 void backend_free(Backend* backend) {
+  publish_doors();
   delete static_cast<Executor*>(backend->context);
   delete backend;
 }

@@ -189,4 +189,14 @@ Door* find_door(const std::string& path, const Settings& settings, const std::st
   return list.doors.back().second.get();
 }
 
+void publish_doors() {
+  DoorList& list = door_list();
+  const std::lock_guard lock(list.mutex);
+  for (auto& [path, door] : list.doors) {
+    if (door == nullptr || !door->active()) continue;
+    const std::lock_guard door_lock(door->mutex);
+    door->publish(true);
+  }
+}
+
 }  // namespace artesian::ggml

@@ -77,6 +77,9 @@ class Door {
 // can read, or the plan was refused (said once).
 Door* find_door(const std::string& path, const Settings& settings, const std::string& engine);
 
+// The last figures of every door, for whoever reads them after the program has ended.
+void publish_doors();
+
 // The GGUF files that this process has open: while the engine loads, its model.
 std::vector<std::string> open_gguf_files();
 

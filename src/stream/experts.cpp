@@ -130,19 +130,36 @@ std::uint32_t ExpertStore::find_window(std::size_t layer, std::size_t part, Expe
 }
 
 std::uint32_t ExpertStore::take_window(std::size_t layer, std::size_t part, ExpertIndex expert, IoClass io_class) {
-  auto& window = windows_[plan_.layers[layer].parts[part].slab];
+  const std::uint32_t slab = plan_.layers[layer].parts[part].slab;
+  std::uint32_t slot = idle_window(slab);
+  if (slot == none && io_class == IoClass::demand) slot = steal_window(slab, part);
+  if (slot == none) return none;
+  WindowSlot& entry = windows_[slab][slot];
+  if (!entry.touched) {
+    entry.touched = true;
+    committed_ += plan_.slabs[slab].stride;
+  }
+  entry.layer = layer;
+  entry.part = part;
+  entry.expert = expert;
+  start(layer, part, expert, window_index(layer, part, slot), entry.load, io_class);
+  return slot;
+}
+
+std::uint32_t ExpertStore::idle_window(std::uint32_t slab) const {
+  const auto& window = windows_[slab];
   for (std::uint32_t slot = 0; slot < window.size(); ++slot) {
-    WindowSlot& entry = window[slot];
-    if (entry.expert != none || entry.load.pending > 0) continue;
-    if (!entry.touched) {
-      entry.touched = true;
-      committed_ += plan_.slabs[plan_.layers[layer].parts[part].slab].stride;
-    }
-    entry.layer = layer;
-    entry.part = part;
-    entry.expert = expert;
-    start(layer, part, expert, window_index(layer, part, slot), entry.load, io_class);
-    return slot;
+    if (window[slot].expert == none && window[slot].load.pending == 0) return slot;
+  }
+  return none;
+}
+
+// Demand before speculation: what was read ahead for another part or layer gives way, or this part might wait for ever.
+std::uint32_t ExpertStore::steal_window(std::uint32_t slab, std::size_t part) const {
+  const auto& window = windows_[slab];
+  for (std::uint32_t slot = 0; slot < window.size(); ++slot) {
+    const bool needed_now = window[slot].layer == layer_ && window[slot].part == part;
+    if (!needed_now && window[slot].load.pending == 0) return slot;
   }
   return none;
 }
@@ -151,11 +168,12 @@ void ExpertStore::free_window(std::uint32_t slab, std::uint32_t slot) {
   windows_[slab][slot].expert = none;
 }
 
-// What was read ahead for this layer and is not wanted after all.
+// What was read ahead and is not wanted after all, and what failed: it is read anew.
 void ExpertStore::drop_stale(std::size_t layer) {
   for (auto& window : windows_) {
     for (WindowSlot& entry : window) {
-      if (entry.expert != none && (entry.layer != layer || used_[entry.expert] == 0)) entry.expert = none;
+      const bool wanted = entry.expert != none && entry.layer == layer && used_[entry.expert] != 0;
+      if (!wanted || entry.load.failed) entry.expert = none;
     }
   }
 }

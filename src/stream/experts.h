@@ -42,7 +42,9 @@ class ExpertStore {
   // batch that will touch most experts: it then evicts nothing, and goes through the window.
   void route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many);
 
-  // The i-th expert of the last route(): on the way or there? False when no window slot was free; ask again later.
+  // The i-th expert of the last route(): on the way or there? False when no window slot was free: then others of this
+  // part are on their way or there, or reads in flight will free one; ask again after either was waited for or
+  // released.
   bool request(std::size_t part, std::size_t i);
   bool ready(std::size_t part, std::size_t i) const;
   bool failed(std::size_t part, std::size_t i) const;
@@ -90,6 +92,8 @@ class ExpertStore {
              IoClass io_class);
   std::uint32_t find_window(std::size_t layer, std::size_t part, ExpertIndex expert) const;
   std::uint32_t take_window(std::size_t layer, std::size_t part, ExpertIndex expert, IoClass io_class);
+  std::uint32_t idle_window(std::uint32_t slab) const;
+  std::uint32_t steal_window(std::uint32_t slab, std::size_t part) const;
   void free_window(std::uint32_t slab, std::uint32_t slot);
   void drop_stale(std::size_t layer);
   const Load* load_of(std::size_t part, std::size_t i) const;

@@ -106,10 +106,10 @@ class Planner {
     }
   }
 
-  // The order in which llama.cpp's graphs use an expert's matrices.
+  // The order in which llama.cpp's graphs use an expert's matrices: gate is the first operand of the activation.
   std::pair<int, std::uint32_t> use_order(const ExpertPartPlan& part) const {
     const TensorPart role = classify(model_.tensors[part.tensor]).part;
-    const int rank = role == TensorPart::expert_down ? 2 : role == TensorPart::expert_gate ? 1 : 0;
+    const int rank = role == TensorPart::expert_down ? 2 : role == TensorPart::expert_up ? 1 : 0;
     return {rank, part.tensor};
   }
 

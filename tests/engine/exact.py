@@ -22,6 +22,8 @@ CASES = {
     "moe": (["--arch", "qwen3moe", "--type", "Q8_0", *SMALL], 0.75, [], True),
     "deepseek2": (["--arch", "deepseek2", "--fused", "--type", "Q8_0", *SMALL], 0.75, [], True),
     "mixed-shards": (["--arch", "qwen3moe", "--type", "mixed", "--shards", "3", *SMALL], 0.8, [], True),
+    "mixtral": (["--arch", "mixtral", "--type", "Q8_0", *SMALL], 0.75, [], True),
+    "gpt-oss": (["--arch", "gpt-oss", "--type", "MXFP4", *SMALL], 0.8, [], True),
     "no-mmap": (["--arch", "qwen3moe", "--type", "Q8_0", *SMALL], 0.75, ["--load-mode", "none"], True),
     "aside": (["--arch", "qwen3moe", "--type", "Q8_0", *SMALL], 4.0, [], False),
 }
