@@ -54,12 +54,17 @@ Door* door_of(const std::string& path) {
   return find_door(path, plugin().settings, plugin().engine.version);
 }
 
-// The door of the model that the engine is loading now.
-Door* loading_door() {
-  for (const std::string& path : open_gguf_files()) {
+// The active door among these files.
+Door* active_door(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
     if (Door* door = door_of(path); door != nullptr && door->active()) return door;
   }
   return nullptr;
+}
+
+// The door of the model that the engine is loading now.
+Door* loading_door() {
+  return active_door(open_gguf_files());
 }
 
 // ---- buffers --------------------------------------------------------------------------------------------------------
@@ -95,11 +100,11 @@ bool equals_file(const Door& door, const Binding& binding, const void* data, std
   auto file = File::open(door.model().paths[planned.file], {});
   if (!file) return false;
   std::vector<std::byte> part(1U << 20);
-  for (std::size_t at = 0; at < size;) {
-    const auto got = file->read_some(planned.offset + at, std::span(part).first(std::min(part.size(), size - at)));
-    if (!got || *got == 0 || std::memcmp(part.data(), static_cast<const char*>(data) + at, *got) != 0) return false;
-    file->forget_cached(planned.offset + at, *got);
-    at += *got;
+  for (std::size_t at = 0; at < size; at += part.size()) {
+    const auto piece = std::span(part).first(std::min(part.size(), size - at));
+    if (!file->read(planned.offset + at, piece)) return false;
+    if (std::memcmp(piece.data(), static_cast<const char*>(data) + at, piece.size()) != 0) return false;
+    file->forget_cached(planned.offset + at, piece.size());
   }
   return true;
 }
@@ -127,11 +132,9 @@ void get_tensor(Buffer* buffer, const Tensor* tensor, void* data, std::size_t of
   if (buffer->usage == usage_weights && !context_of(buffer).mapped && binding != nullptr) {
     const GgufTensor& planned = binding->door->model().tensors[binding->tensor];
     auto file = File::open(binding->door->model().paths[planned.file], {});
-    for (std::size_t at = 0; file && at < size;) {
-      const auto got = file->read_some(planned.offset + offset + at, {static_cast<std::byte*>(data) + at, size - at});
-      if (!got || *got == 0) return;
-      at += *got;
-    }
+    const artesian::Status read =
+        file ? file->read(planned.offset + offset, {static_cast<std::byte*>(data), size}) : fail(file.error());
+    if (!read) std::fprintf(stderr, "artesian: %s: %s\n", tensor->name, read.error().message.c_str());
     return;
   }
   std::memcpy(data, static_cast<const char*>(tensor->data) + offset, size);
@@ -297,7 +300,7 @@ void device_props(Device*, DeviceProps* props) {
 
 BufferType* weights_buffer_type(Device*) {
   const auto files = open_gguf_files();
-  if (!files.empty() && loading_door() == nullptr) return plugin().engine.cpu_buffer_type;
+  if (!files.empty() && active_door(files) == nullptr) return plugin().engine.cpu_buffer_type;
   return plugin().type();
 }
 

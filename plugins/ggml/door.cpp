@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <list>
+#include <set>
 
 #include "base/units.h"
 #include "device/file_device.h"
@@ -25,8 +26,9 @@ void say(const std::string& sentence) {
 
 }  // namespace
 
-Door::Door(GgufModel model, WeightPlan plan, std::uint64_t budget, const Settings& settings, std::string engine)
-    : model_(std::move(model)), plan_(std::move(plan)), budget_(budget), eviction_(settings.eviction) {
+Door::Door(GgufModel model, WeightPlan plan, const Settings& settings, const std::string& engine)
+    : model_(std::move(model)), plan_(std::move(plan)), eviction_(settings.eviction) {
+  for (const std::string& path : model_.paths) identities_.push_back(file_identity(path));
   bindings_.resize(model_.tensors.size());
   if (plan_.active) {
     for (std::size_t layer = 0; layer < plan_.layers.size(); ++layer) {
@@ -49,6 +51,13 @@ Door::Door(GgufModel model, WeightPlan plan, std::uint64_t budget, const Setting
     if (auto file = SharedMapping::open(settings.stats_path, stats_file_bytes)) stats_file_ = std::move(*file);
   }
   publish(true);
+}
+
+bool Door::owns(const std::string& path) const {
+  const auto found = std::ranges::find(model_.paths, path);
+  if (found == model_.paths.end()) return false;
+  const std::string& planned = identities_[static_cast<std::size_t>(found - model_.paths.begin())];
+  return !planned.empty() && planned == file_identity(path);
 }
 
 Binding* Door::find(std::string_view tensor_name) {
@@ -139,7 +148,8 @@ namespace {
 
 struct DoorList {
   std::mutex mutex;
-  std::list<std::pair<std::string, std::unique_ptr<Door>>> doors;  // by the path of any shard; null: refused
+  std::list<std::unique_ptr<Door>> doors;
+  std::set<std::pair<std::string, std::string>> refused;  // path and identity of files that are no models
 };
 
 DoorList& door_list() {
@@ -173,7 +183,7 @@ std::unique_ptr<Door> plan_door(const std::string& path, const Settings& setting
     refused.reason = plan.error().message;
     plan = std::move(refused);
   }
-  return std::make_unique<Door>(std::move(*model), std::move(*plan), budget, settings, engine);
+  return std::make_unique<Door>(std::move(*model), std::move(*plan), settings, engine);
 }
 
 }  // namespace
@@ -181,19 +191,25 @@ std::unique_ptr<Door> plan_door(const std::string& path, const Settings& setting
 Door* find_door(const std::string& path, const Settings& settings, const std::string& engine) {
   DoorList& list = door_list();
   const std::lock_guard lock(list.mutex);
-  for (auto& [known, door] : list.doors) {
-    if (known == path) return door.get();
-    if (door != nullptr && std::ranges::find(door->model().paths, path) != door->model().paths.end()) return door.get();
+  for (const auto& door : list.doors) {
+    if (door->owns(path)) return door.get();
   }
-  list.doors.emplace_back(path, plan_door(path, settings, engine));
-  return list.doors.back().second.get();
+  const std::pair file(path, file_identity(path));
+  if (list.refused.contains(file)) return nullptr;
+  auto door = plan_door(path, settings, engine);
+  if (door == nullptr || !door->owns(path)) {
+    list.refused.insert(file);
+    return nullptr;
+  }
+  list.doors.push_back(std::move(door));
+  return list.doors.back().get();
 }
 
 void publish_doors() {
   DoorList& list = door_list();
   const std::lock_guard lock(list.mutex);
-  for (auto& [path, door] : list.doors) {
-    if (door == nullptr || !door->active()) continue;
+  for (const auto& door : list.doors) {
+    if (!door->active()) continue;
     const std::lock_guard door_lock(door->mutex);
     door->publish(true);
   }

@@ -31,10 +31,12 @@ struct Binding {
 
 class Door {
  public:
-  Door(GgufModel model, WeightPlan plan, std::uint64_t budget, const Settings& settings, std::string engine);
+  Door(GgufModel model, WeightPlan plan, const Settings& settings, const std::string& engine);
 
   bool active() const { return plan_.active; }
   const GgufModel& model() const { return model_; }
+  // Is the file at `path` one of this model's, and still the one that was planned for?
+  bool owns(const std::string& path) const;
   // Does the plan take this tensor? Its binding, which lives as long as the door.
   Binding* find(std::string_view tensor_name);
 
@@ -56,9 +58,9 @@ class Door {
 
   GgufModel model_;
   WeightPlan plan_;
-  std::uint64_t budget_;
   std::string eviction_;
-  std::vector<Binding> bindings_;  // by tensor; door is null where the plan leaves it to the engine
+  std::vector<std::string> identities_;  // of the shards, when they were planned for
+  std::vector<Binding> bindings_;        // by tensor; door is null where the plan leaves it to the engine
   SteadyClock clock_;
   MemoryWatch memory_;
   Nanos memory_read_{0};
@@ -73,8 +75,8 @@ class Door {
   Nanos published_{0};
 };
 
-// The door of the GGUF file at `path` (any shard), planned at the first call; nullptr where the file is not a model we
-// can read, or the plan was refused (said once).
+// The door of the GGUF file at `path` (any shard), planned at the first call and anew when another file lies there;
+// nullptr where the file is not a model we can read, or the plan was refused (said once).
 Door* find_door(const std::string& path, const Settings& settings, const std::string& engine);
 
 // The last figures of every door, for whoever reads them after the program has ended.
@@ -82,6 +84,9 @@ void publish_doors();
 
 // The GGUF files that this process has open: while the engine loads, its model.
 std::vector<std::string> open_gguf_files();
+
+// Which file lies at a path now: device, inode, size and time of the last change; empty if none does.
+std::string file_identity(const std::string& path);
 
 // The file that is mapped at an address, and the offset of that address in it.
 struct MappedFile {

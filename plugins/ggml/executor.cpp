@@ -142,8 +142,8 @@ Status Executor::read_ids(const Tensor* node, const Binding& binding, std::vecto
 void Executor::route(const Tensor* node, const Binding& binding, std::vector<std::int32_t> ids) {
   Door& door = *binding.door;
   const ExpertLayerPlan& plan = door.experts().layer_plan(binding.layer);
-  if (route_.door == &door && route_.layer == binding.layer && route_.ids == ids &&
-      route_.parts_done[binding.part] == 0) {
+  if (route_.door == &door && route_.layer == binding.layer && route_.number == door.experts().current_route() &&
+      route_.ids == ids && route_.parts_done[binding.part] == 0) {
     return;
   }
   route_.door = &door;
@@ -160,7 +160,7 @@ void Executor::route(const Tensor* node, const Binding& binding, std::vector<std
   }
   const bool many = node->src[2]->ne[1] > 1 && route_.experts.size() * 2 > plan.experts;
   if (binding.layer == 0) door.count_token(static_cast<std::uint64_t>(node->src[2]->ne[1]));
-  door.experts().route(binding.layer, route_.experts, binding.part, many);
+  route_.number = door.experts().route(binding.layer, route_.experts, binding.part, many);
 }
 
 Status Executor::run_experts(Tensor* node, Binding& binding) {

@@ -33,6 +33,7 @@ class Executor {
   struct Route {  // whose experts the store was last told
     Door* door = nullptr;
     std::size_t layer = 0;
+    std::uint64_t number = 0;  // the store's; another one there means that another context has routed since
     std::vector<std::int32_t> ids;
     std::vector<ExpertIndex> experts;  // distinct, ascending
     std::vector<std::uint32_t> order;  // by expert: index into `experts`

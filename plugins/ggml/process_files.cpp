@@ -47,6 +47,13 @@ std::vector<std::string> open_gguf_files() {
   return paths;
 }
 
+std::string file_identity(const std::string& path) {
+  struct stat facts{};
+  if (stat(path.c_str(), &facts) != 0) return {};
+  return fmt::format("{}:{}:{}:{}.{}", facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtim.tv_sec,
+                     facts.st_mtim.tv_nsec);
+}
+
 std::optional<MappedFile> find_mapping(const void* address) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
   std::ifstream maps("/proc/self/maps");

@@ -44,7 +44,7 @@ void ExpertStore::start(std::size_t layer, std::size_t part, ExpertIndex expert,
                 io_class);
 }
 
-void ExpertStore::route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many) {
+std::uint64_t ExpertStore::route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many) {
   layer_ = layer;
   many_ = many;
   experts_.assign(experts.begin(), experts.end());
@@ -58,7 +58,7 @@ void ExpertStore::route(std::size_t layer, std::span<const ExpertIndex> experts,
       ++state.counters.hits;
     } else {
       ++state.counters.misses;
-      admit(layer, expert, part, many);
+      admit(layer, expert, many);
     }
   }
   // Reads in the order in which the parts will be needed: this part of all experts first.
@@ -72,10 +72,11 @@ void ExpertStore::route(std::size_t layer, std::span<const ExpertIndex> experts,
       if (load.failed) start(layer, current, expert, slot, load, IoClass::demand);
     }
   }
+  return ++route_number_;
 }
 
 // A missing expert gets a slot, its loads marked as yet to come; or none, and goes through the window.
-void ExpertStore::admit(std::size_t layer, ExpertIndex expert, std::size_t, bool many) {
+void ExpertStore::admit(std::size_t layer, ExpertIndex expert, bool many) {
   const std::uint32_t slot = choose_slot(layer, expert, many);
   if (slot == none) return;
   Layer& state = layers_[layer];

@@ -39,8 +39,12 @@ class ExpertStore {
   const ExpertLayerPlan& layer_plan(std::size_t layer) const { return plan_.layers[layer]; }
 
   // The router of `layer` chose `experts` (distinct). Starts what is missing, `part` first. `many` says that this is a
-  // batch that will touch most experts: it then evicts nothing, and goes through the window.
-  void route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many);
+  // batch that will touch most experts: it then evicts nothing, and goes through the window. The answer is this route's
+  // number. Several callers may share a store: whoever finds another number in current_route() must route again, for
+  // all that follows is about the last route only.
+  std::uint64_t route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many);
+
+  std::uint64_t current_route() const { return route_number_; }
 
   // The i-th expert of the last route(): on the way or there? False when no window slot was free: then others of this
   // part are on their way or there, or reads in flight will free one; ask again after either was waited for or
@@ -84,7 +88,7 @@ class ExpertStore {
     Load load;
   };
 
-  void admit(std::size_t layer, ExpertIndex expert, std::size_t first_part, bool many);
+  void admit(std::size_t layer, ExpertIndex expert, bool many);
   std::uint32_t choose_slot(std::size_t layer, ExpertIndex expert, bool many);
   std::uint32_t evict(Layer& layer, ExpertIndex expert);
   bool busy(const Layer& layer, std::uint32_t slot) const;
@@ -109,6 +113,7 @@ class ExpertStore {
   std::uint64_t committed_ = 0;
 
   // The route under way.
+  std::uint64_t route_number_ = 0;
   std::size_t layer_ = 0;
   bool many_ = false;
   std::vector<ExpertIndex> experts_;

@@ -141,6 +141,21 @@ TEST(Experts, EveryRouteEndsWithTheRightBytesHoweverSmallTheRoom) {
   }
 }
 
+TEST(Experts, ARouteOfAnotherCallerIsNoticed) {
+  World world(8, 64, 2, 2);
+  Rig rig(world, {});
+  const std::vector<ExpertIndex> mine = {1, 2}, theirs = {5, 6};
+  const std::uint64_t number = rig.store.route(0, mine, 0, false);
+  EXPECT_EQ(rig.store.current_route(), number);
+  EXPECT_TRUE(rig.node(0, 0, mine));
+  EXPECT_NE(rig.store.route(0, theirs, 0, false), number);
+  EXPECT_NE(rig.store.current_route(), number);
+  EXPECT_TRUE(rig.node(0, 0, theirs));
+  rig.store.route(0, mine, 1, false);
+  EXPECT_TRUE(rig.node(0, 1, mine));
+  rig.loader.drain();
+}
+
 TEST(Experts, FaultsFailRoutesAndNeverGiveWrongBytes) {
   World world(8, 2048, 3, 2);
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
