@@ -20,6 +20,13 @@ void set_contiguous(Tensor& tensor, std::size_t element_bytes) {
   for (int i = 1; i < dims_max; ++i) tensor.nb[i] = tensor.nb[i - 1] * static_cast<std::size_t>(tensor.ne[i - 1]);
 }
 
+// A weight as the CPU backend shall see it: our mark in `extra` would keep it from its kernels for K-quant batches.
+Tensor unmarked(const Tensor* weights) {
+  Tensor copy = *weights;
+  copy.extra = nullptr;
+  return copy;
+}
+
 }  // namespace
 
 Binding* binding_of(const Tensor* weights) {
@@ -103,13 +110,15 @@ Status Executor::run_dense(Tensor* node, Binding& binding) {
   if (const Status status = flush(); status != status_success) return status;
   Door& door = *binding.door;
   if (binding.expert) {  // an expert tensor used in a way we do not know: as it lies in the mapped file
-    add(node);
+    Item& item = add(node);
+    item.weights = unmarked(node->src[0]);
+    item.node.src[0] = &item.weights;
     return flush();
   }
   const auto bytes = door.dense().acquire(binding.tensor);
   if (!bytes) return refuse(door, bytes.error());
   Item& item = add(node);
-  item.weights = *node->src[0];
+  item.weights = unmarked(node->src[0]);
   item.weights.data = *bytes + (node->src[0]->view_src != nullptr ? node->src[0]->view_offs : 0);
   item.node.src[0] = &item.weights;
   const Status status = flush();
@@ -217,7 +226,7 @@ void Executor::point_at_slots(Item& item, const Binding& binding, std::uint32_t 
 Status Executor::run_whole(Tensor* node, const Binding& binding) {
   ExpertStore& store = binding.door->experts();
   Item& item = add(node);
-  item.weights = *node->src[0];
+  item.weights = unmarked(node->src[0]);
   item.ids = *node->src[2];
   item.ids.view_src = nullptr;
   set_contiguous(item.ids, sizeof(std::int32_t));
@@ -280,7 +289,7 @@ Status Executor::compute_rows(Tensor* node, const Binding& binding, const std::v
     item.id_data.push_back(static_cast<std::int32_t>(slot));
   }
   const auto rows = static_cast<std::int64_t>(pairs.size());
-  item.weights = *node->src[0];
+  item.weights = unmarked(node->src[0]);
   item.input = *input;
   item.input.view_src = nullptr;
   item.input.data = gathered_.data();
