@@ -14,6 +14,7 @@ constexpr std::array group_table = {
 constexpr std::array command_table = {
     CommandInfo{"run", "Start a llama.cpp program with the weights door open", setup_run},
     CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
+    CommandInfo{"bench policy", "Replay expert routes through the eviction policies", setup_bench_policy},
     CommandInfo{"completion", "Print the completion script for a shell", setup_completion},
 };
 

@@ -20,6 +20,7 @@ struct Context {
   std::string search_path;                // PATH
   std::string runtime_dir;                // XDG_RUNTIME_DIR
   std::string cache_dir;                  // XDG_CACHE_HOME, or ~/.cache
+  std::string traces;                     // ARTESIAN_TRACES: the folder with recorded traces
   std::string preload;                    // LD_PRELOAD
   std::string library_path;               // LD_LIBRARY_PATH
   std::vector<std::string> after_dashes;  // what followed the first "--", if there was one
@@ -64,6 +65,7 @@ void set_examples(CLI::App& command, std::initializer_list<std::string_view> lin
 // The commands, one file each.
 Action setup_run(CLI::App& command, const Context& context);
 Action setup_stat(CLI::App& command, const Context& context);
+Action setup_bench_policy(CLI::App& command, const Context& context);
 Action setup_completion(CLI::App& command, const Context& context);
 
 }  // namespace artesian::cli

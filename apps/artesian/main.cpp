@@ -22,6 +22,7 @@ Context read_environment() {
   context.runtime_dir = variable("XDG_RUNTIME_DIR");
   context.cache_dir = variable("XDG_CACHE_HOME");
   if (context.cache_dir.empty()) context.cache_dir = variable("HOME") + "/.cache";
+  context.traces = variable("ARTESIAN_TRACES");
   context.preload = variable("LD_PRELOAD");
   context.library_path = variable("LD_LIBRARY_PATH");
   return context;
