@@ -13,7 +13,9 @@ constexpr std::array group_table = {
 
 constexpr std::array command_table = {
     CommandInfo{"run", "Start a llama.cpp program with the weights door open", setup_run},
+    CommandInfo{"inspect", "Tell what a model needs and what memory budgets should give", setup_inspect},
     CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
+    CommandInfo{"bench device", "Measure a drive by request size and queue depth", setup_bench_device},
     CommandInfo{"bench policy", "Replay expert routes through the eviction policies", setup_bench_policy},
     CommandInfo{"completion", "Print the completion script for a shell", setup_completion},
 };
@@ -24,6 +26,13 @@ CLI::App* find_parent(CLI::App& app, std::string_view& name) {
   const std::string group(name.substr(0, space));
   name.remove_prefix(space + 1);
   return app.get_subcommand(group);
+}
+
+std::uint64_t size_of(const std::string& option, const std::string& text) {
+  const auto size = parse_size(text);
+  if (!size) throw CLI::ValidationError(option, size.error().message);
+  if (*size == 0) throw CLI::ValidationError(option, "a size of 0 leaves nothing to work with");
+  return *size;
 }
 
 }  // namespace
@@ -60,15 +69,21 @@ Tree make_tree(const Context& context) {
 CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& help) {
   return command
       .add_option_function<std::string>(
+          name, [&bytes, name](const std::string& text) { bytes = size_of(name, text); }, help)
+      ->type_name("SIZE");
+}
+
+CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<std::uint64_t>& bytes,
+                       const std::string& help) {
+  return command
+      .add_option_function<std::vector<std::string>>(
           name,
-          [&bytes, name](const std::string& text) {
-            const auto size = parse_size(text);
-            if (!size) throw CLI::ValidationError(name, size.error().message);
-            if (*size == 0) throw CLI::ValidationError(name, "a size of 0 leaves nothing to work with");
-            bytes = *size;
+          [&bytes, name](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) bytes.push_back(size_of(name, text));
           },
           help)
-      ->type_name("SIZE");
+      ->type_name("SIZE")
+      ->allow_extra_args(false);
 }
 
 void set_examples(CLI::App& command, std::initializer_list<std::string_view> lines) {

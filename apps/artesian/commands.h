@@ -59,12 +59,17 @@ Tree make_tree(const Context& context);
 
 // For options that take sizes as people write them ("8G", "900M").
 CLI::Option* add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& help);
+// The same, may be given again and again.
+CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<std::uint64_t>& bytes,
+                       const std::string& help);
 // Examples below the options.
 void set_examples(CLI::App& command, std::initializer_list<std::string_view> lines);
 
 // The commands, one file each.
 Action setup_run(CLI::App& command, const Context& context);
 Action setup_stat(CLI::App& command, const Context& context);
+Action setup_inspect(CLI::App& command, const Context& context);
+Action setup_bench_device(CLI::App& command, const Context& context);
 Action setup_bench_policy(CLI::App& command, const Context& context);
 Action setup_completion(CLI::App& command, const Context& context);
 

@@ -52,6 +52,7 @@ struct IoCompletion {
 
 struct DeviceFacts {
   std::string name;                       // for people: "io_uring, O_DIRECT, /path/model.gguf (+2 files)"
+  std::string engine;                     // what carries requests out: "io_uring", "threads", "memory"
   std::uint32_t alignment = 4096;         // bytes; offsets, sizes and addresses must be multiples
   std::uint32_t queue_depth_max = 64;     // requests in flight at the drive at once
   std::uint32_t queue_max = 4096;         // requests waiting or in flight; submit answers `retry` beyond it

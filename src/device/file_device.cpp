@@ -348,7 +348,8 @@ Result<std::unique_ptr<Device>> open_device(std::size_t count, const FileDeviceO
   auto engine = make_engine(options, parts.files);
   if (!engine) return fail(std::move(engine.error()));
   parts.engine = std::move(*engine);
-  facts.name = fmt::format("{}{}, {}{}", parts.engine->name(), facts.direct ? ", O_DIRECT" : "", parts.names[0],
+  facts.engine = parts.engine->name();
+  facts.name = fmt::format("{}{}, {}{}", facts.engine, facts.direct ? ", O_DIRECT" : "", parts.names[0],
                            count > 1 ? fmt::format(" and {} more", count - 1) : "");
   parts.writable = options.write;
   parts.forget = options.direct != DirectIo::off;

@@ -22,6 +22,7 @@ MemoryDevice::MemoryDevice(std::vector<std::vector<std::byte>> files, MemoryDevi
 MemoryDevice::MemoryDevice(std::vector<std::uint64_t> file_bytes, Generator generator, MemoryDeviceOptions options)
     : bytes_now_(file_bytes), generator_(std::move(generator)) {
   facts_ = {.name = "memory",
+            .engine = "memory",
             .alignment = options.alignment,
             .queue_depth_max = options.queue_depth_max,
             .queue_max = options.queue_max,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 #include <random>
 
 #include "platform/arena.h"
@@ -118,6 +119,24 @@ void fill(std::span<std::byte> memory, std::uint64_t seed) {  // with what no dr
   }
 }
 
+constexpr std::uint64_t huge_page = 2 * MiB;
+
+// Bytes to the next address at which a large page can begin.
+std::uint64_t to_huge_page(const std::byte* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  return align_up(address, huge_page) - address;
+}
+
+constexpr std::uint64_t fill_bytes = 1 * MiB;  // of one write of fill_file
+
+// No two blocks of a filled file are alike.
+void stamp(std::span<std::byte> memory, std::uint64_t offset) {
+  for (std::size_t i = 0; i + 8 <= memory.size(); i += 4096) {
+    const auto word = std::bit_cast<std::array<std::byte, 8>>(offset + i);
+    std::ranges::copy(word, memory.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
 }  // namespace
 
 Result<std::vector<SweepPoint>> sweep_device(Device& device, const Clock& clock, const SweepOptions& options) {
@@ -131,24 +150,71 @@ Result<std::vector<SweepPoint>> sweep_device(Device& device, const Clock& clock,
   }
   std::uint64_t memory_bytes = 0;
   for (const auto& point : points) memory_bytes = std::max(memory_bytes, point.request_bytes * point.depth);
-  auto arena = Arena::reserve(memory_bytes);
+  if (options.huge_pages) memory_bytes = align_up(memory_bytes, huge_page);
+  auto arena = Arena::reserve(memory_bytes + (options.huge_pages ? huge_page : 0));
   if (!arena) return fail(std::move(arena.error()));
+  const auto memory = arena->span().subspan(options.huge_pages ? to_huge_page(arena->data()) : 0, memory_bytes);
   if (options.huge_pages) arena->advise_huge(0, arena->size());
-  fill(arena->span(), options.seed);  // also touches all of it: no page fault is measured
-  const bool registered = options.registered && device.register_memory(arena->span());
+  fill(memory, options.seed);  // also touches all of it: no page fault is measured
+  const bool registered = options.registered && device.register_memory(memory);
   Status status;
+  bool read_into = false;
   for (SweepPoint& point : points) {
-    auto measured = PointRun(device, clock, arena->span(), options, point).run();
+    if (point.op == IoOp::write && read_into) fill(memory, options.seed);  // what was read may compress well
+    read_into = point.op == IoOp::read;
+    auto measured = PointRun(device, clock, memory, options, point).run();
     if (!measured) {
       status = fail(std::move(measured.error()));
       break;
     }
     point = *measured;
-    if (options.progress) options.progress(point);
+    point.registered = registered;
+    if (options.progress) options.progress(point, static_cast<std::size_t>(&point - points.data()) + 1, points.size());
   }
-  if (registered) device.unregister_memory(arena->span());
+  if (registered) device.unregister_memory(memory);
   if (!status) return fail(std::move(status.error()));
   return points;
+}
+
+Status fill_file(Device& device, FileIndex file, std::uint64_t seed, const std::function<void(double part)>& progress) {
+  if (file >= device.facts().file_bytes.size()) {
+    return fail(Code::invalid, "{}: there is no file number {}", device.facts().name, file);
+  }
+  const std::uint64_t all = device.facts().file_bytes[file];
+  const std::uint32_t depth = std::min(device.facts().queue_depth_max, 16U);
+  auto arena = Arena::reserve(depth * fill_bytes);
+  if (!arena) return fail(std::move(arena.error()));
+  fill(arena->span(), seed);
+  std::vector<std::uint64_t> idle(depth);
+  std::iota(idle.begin(), idle.end(), 0);
+  std::uint64_t next = 0, written = 0;
+  Status status;
+  std::array<IoCompletion, 16> done;
+  while ((status && next < all) || idle.size() < depth) {
+    while (status && next < all && !idle.empty()) {
+      const auto buffer = arena->span().subspan(idle.back() * fill_bytes, std::min(fill_bytes, all - next));
+      stamp(buffer, next);
+      const IoRequest request{.op = IoOp::write,
+                              .io_class = IoClass::write,
+                              .file = file,
+                              .offset = next,
+                              .buffer = buffer,
+                              .tag = idle.back()};
+      status = device.submit(std::span(&request, 1));
+      if (!status) break;
+      idle.pop_back();
+      next += buffer.size();
+    }
+    const std::size_t count = idle.size() < depth ? device.wait(done, Nanos::max()) : 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      idle.push_back(done[i].tag);
+      written += done[i].bytes;
+      if (!done[i].status && status) status = fail(done[i].status.error());
+    }
+    if (progress) progress(static_cast<double>(written) / static_cast<double>(all));
+  }
+  if (!status) return status;
+  return device.flush();
 }
 
 double best_read_bandwidth(std::span<const SweepPoint> points) {

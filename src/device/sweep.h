@@ -22,6 +22,7 @@ struct SweepPoint {
   double bytes_per_second = 0;
   double iops = 0;
   double p50_us = 0, p99_us = 0;  // from submit to completion, microseconds
+  bool registered = false;        // the memory was registered with the device
 };
 
 struct SweepOptions {
@@ -37,12 +38,17 @@ struct SweepOptions {
   // small ones. As it stands the sweep finds what the device can do at best. Both off is what fio does by itself.
   bool huge_pages = true;
   bool registered = true;
-  std::function<void(const SweepPoint&)> progress;  // after each point
+  std::function<void(const SweepPoint&, std::size_t done, std::size_t all)> progress;  // after each point
 };
 
 // Points that the device or the file has no room for (a depth beyond queue_depth_max, a request larger than the file)
 // are left out; `invalid` if none is left. The first error of the device ends the sweep.
 Result<std::vector<SweepPoint>> sweep_device(Device& device, const Clock& clock, const SweepOptions& options);
+
+// Writes all of a file, in order, with bytes that no drive can compress or tell from each other: blocks that were never
+// written are read without the drive. The size of the file is a multiple of facts().alignment. The first error of the
+// device ends it.
+Status fill_file(Device& device, FileIndex file, std::uint64_t seed, const std::function<void(double part)>& progress);
 
 // Bytes per second of the best read point; 0 if there is none.
 double best_read_bandwidth(std::span<const SweepPoint> points);

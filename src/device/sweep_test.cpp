@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "device/faulty_device.h"
 #include "device/memory_device.h"
 #include "device/sim_device.h"
+#include "platform/arena.h"
 
 namespace artesian {
 namespace {
@@ -23,8 +27,9 @@ TEST(Sweep, FindsTheBandwidthAndLatencyOfASimulatedDrive) {
                        .time_per_point = std::chrono::milliseconds(200),
                        .progress = {}};
   std::size_t told = 0;
-  options.progress = [&](const SweepPoint& point) {
-    ++told;
+  options.progress = [&](const SweepPoint& point, std::size_t done, std::size_t all) {
+    EXPECT_EQ(done, ++told);
+    EXPECT_EQ(all, 8U);
     EXPECT_GT(point.bytes_per_second, 0);
   };
   const auto points = sweep_device(drive, clock, options);
@@ -82,6 +87,59 @@ TEST(Sweep, TheFirstErrorEndsIt) {
     const auto points = sweep_device(faulty, clock, {.time_per_point = std::chrono::milliseconds(1), .progress = {}});
     ASSERT_FALSE(points);
     EXPECT_EQ(points.error().code, Code::device_failed);
+    EXPECT_EQ(drive.counters().in_flight, 0U);  // nothing is left behind
+  }
+}
+
+std::vector<std::byte> content(Device& device, std::uint64_t bytes) {
+  auto arena = Arena::reserve(bytes);
+  EXPECT_TRUE(arena);
+  const IoRequest all{.buffer = arena->span()};
+  EXPECT_TRUE(device.submit(std::span(&all, 1)));
+  IoCompletion done;
+  EXPECT_EQ(device.wait(std::span(&done, 1), Nanos::max()), 1U);
+  EXPECT_TRUE(done.status);
+  return {arena->data(), arena->data() + bytes};
+}
+
+TEST(Sweep, WritesNotWhatItHasRead) {  // zeros here, which a drive could compress
+  ManualClock clock;
+  SimDevice drive(memory(16 * KiB), clock);
+  const auto points = sweep_device(drive, clock,
+                                   {.write = true,
+                                    .request_bytes = {16 * KiB},
+                                    .depths = {1},
+                                    .time_per_point = std::chrono::milliseconds(1),
+                                    .progress = {}});
+  ASSERT_TRUE(points) << points.error().message;
+  const auto bytes = content(drive, 16 * KiB);
+  EXPECT_LT(std::ranges::count(bytes, std::byte{0}), 1000);
+}
+
+TEST(Sweep, FillsAFileWithBlocksThatDiffer) {
+  ManualClock clock;
+  constexpr std::uint64_t size = 3 * MiB + 8 * KiB;
+  SimDevice drive(memory(size), clock, {.queue_depth_max = 2});
+  double last = 0;
+  ASSERT_TRUE(fill_file(drive, 0, 1, [&](double part) {
+    EXPECT_GE(part, last);
+    last = part;
+  }));
+  EXPECT_EQ(last, 1.0);
+  EXPECT_EQ(drive.counters().bytes_written, size);
+  std::set<std::vector<std::byte>> blocks;
+  const auto bytes = content(drive, size);
+  for (std::size_t at = 0; at < size; at += 4096) blocks.emplace(&bytes[at], &bytes[at] + 4096);
+  EXPECT_EQ(blocks.size(), size / 4096);
+  EXPECT_EQ(fill_file(drive, 7, 1, {}).error().code, Code::invalid);
+}
+
+TEST(Sweep, TheFirstErrorEndsFilling) {
+  ManualClock clock;
+  SimDevice drive(memory(8 * MiB), clock);
+  for (const FaultPlan& plan : {FaultPlan{.fail_completion = 2}, FaultPlan{.fail_submit = 3}}) {
+    FaultyDevice faulty(drive, plan);
+    EXPECT_EQ(fill_file(faulty, 0, 1, {}).error().code, Code::device_failed);
     EXPECT_EQ(drive.counters().in_flight, 0U);  // nothing is left behind
   }
 }

@@ -22,7 +22,8 @@ TEST(Arena, IsPageAlignedRoundedUpAndZero) {
   EXPECT_TRUE(all(arena->span(), std::byte{0}));
 }
 
-// 128 GiB: ThreadSanitizer leaves a program some 1.5 TiB of addresses, of which the kernel's random placement may cost 1.
+// 128 GiB: ThreadSanitizer leaves a program some 1.5 TiB of addresses, of which the kernel's random placement may
+// cost 1.
 TEST(Arena, ReservesAddressesNotMemory) {
   const auto arena = Arena::reserve(128 * GiB);
   ASSERT_TRUE(arena) << arena.error().message;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -44,6 +45,18 @@ Result<File> File::open(const std::string& path, OpenMode mode) {
   const int fd = ::open(path.c_str(), open_flags(mode), 0600);
   if (fd < 0) return open_failed(path, mode, errno);
   return adopt(fd, path, mode.direct);
+}
+
+Result<File> File::open_unnamed(const std::string& folder) {
+  const std::string name = folder + "/(unnamed)";
+  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {  // the file system, or the kernel, has no such files
+    std::string path = folder + "/.artesian-XXXXXX";
+    fd = ::mkostemp(path.data(), O_CLOEXEC);
+    if (fd >= 0) ::unlink(path.c_str());
+  }
+  if (fd < 0) return open_failed(folder, {.write = true}, errno);
+  return adopt(fd, name, false);
 }
 
 Result<File> File::reopen(int fd, const std::string& name, OpenMode mode) {

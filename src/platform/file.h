@@ -25,6 +25,8 @@ class File {
  public:
   // not_found, rejected (no permission; no O_DIRECT), invalid (neither a file nor a block device) or device_failed.
   static Result<File> open(const std::string& path, OpenMode mode);
+  // A new file in this folder that has no name: gone when its last descriptor is closed, whatever ends the process.
+  static Result<File> open_unnamed(const std::string& folder);
   // The file behind a descriptor that somebody else keeps open, opened anew; `name` is for messages.
   static Result<File> reopen(int fd, const std::string& name, OpenMode mode);
   // A second descriptor of the same opening, for where reopening is refused; its mode is that of the opening.

@@ -55,6 +55,20 @@ TEST_F(FileTest, SaysWhereAFileEndsTooEarly) {
   EXPECT_EQ(read.error().message, path_ + ": offset 1000: ends 500 bytes too early");
 }
 
+TEST_F(FileTest, AnUnnamedFileLeavesNothingBehind) {
+  auto file = File::open_unnamed(folder_);
+  ASSERT_TRUE(file) << file.error().message;
+  const std::vector<std::byte> bytes(4096, std::byte{7});
+  ASSERT_TRUE(file->write(0, bytes));
+  auto again = File::reopen(file->fd(), file->path(), {.write = true});
+  ASSERT_TRUE(again) << again.error().message;
+  std::vector<std::byte> back(4096);
+  ASSERT_TRUE(again->read(0, back));
+  EXPECT_EQ(back, bytes);
+  EXPECT_EQ(::rmdir(folder_.c_str()), 0);  // nothing in it
+  EXPECT_EQ(File::open_unnamed(folder_).error().code, Code::not_found);
+}
+
 TEST_F(FileTest, SaysWhatCannotBeOpened) {
   EXPECT_EQ(File::open(path_, {}).error().code, Code::not_found);
   EXPECT_EQ(File::open(folder_, {}).error().code, Code::invalid);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# One scenario of the artesian program: scenario.sh TREE ENGINE STATIC_ENGINE NAME. TREE is an installed tree (bin, lib) with a
-# stand-in for the plugin. Exits 0 if the scenario holds, else says what did not.
+# One scenario of the artesian program: scenario.sh TREE ENGINE STATIC_ENGINE MAKE_MODEL NAME. TREE is an installed tree (bin,
+# lib) with a stand-in for the plugin. Exits 0 if the scenario holds, else says what did not.
 set -u
-tree=$1 engine=$2 static_engine=$3 name=$4
+tree=$1 engine=$2 static_engine=$3 make_model=$4 name=$5
 artesian=$tree/bin/artesian
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -86,6 +86,24 @@ stat --pid -3
 stat extra
 completion
 completion fish
+inspect
+inspect model.gguf --memory 8X
+inspect model.gguf --bogus
+bench
+bench bogus
+bench device
+bench device . --size 0
+bench device . --size 8X
+bench device . --depth 0
+bench device . --depth 5000
+bench device . --seconds 0
+bench device . --request 0
+bench device . --engine none
+bench device no-such-file --overwrite
+bench device /dev/null
+bench device no/such/folder/file
+bench policy --policy none-such
+bench policy --traces no/such/folder
 END
   want 2 run --memory 8X -- true
   has err "--memory: '8X' is not a size"
@@ -217,6 +235,124 @@ scenario_stat() {
   want 1 "$artesian" stat
 }
 
+scenario_inspect() {
+  "$make_model" model.gguf 1
+  local before
+  before=$(cksum model.gguf)
+  want 0 "$artesian" inspect model.gguf --memory 64M --memory 1M
+  [ -s err ] && bad "not silent: $(cat err)"
+  for text in 'qwen3moe' '2 layers' '16 experts, 2 used' 'layers 0-1: 16 experts' 'the device reading' 'hit rate' \
+    'smallest budget that works' 'below this a plain LRU hits nothing' '1.00 MiB' 'too small' '64.0 MiB' 'all in memory'; do
+    has out "$text"
+  done
+  want 0 "$artesian" inspect model.gguf --no-measure --json
+  python3 -c 'import json, sys
+report = json.load(open("out"))
+ok = report["bandwidth"] == 0 and report["expert_bytes"] == 2 * 3 * 16 * 256 * 256 // 32 * 34 and report["budgets"]
+sys.exit(not ok)' || bad "not the facts: $(cat out)"
+  want 0 "$artesian" inspect model.gguf --json
+  python3 -c 'import json, sys; sys.exit(json.load(open("out"))["bandwidth"] <= 0)' || bad "not measured: $(cat out)"
+  [ "$(cksum model.gguf)" = "$before" ] || bad "the model was changed"
+  "$make_model" split.gguf 3
+  want 0 "$artesian" inspect split-00001-of-00003.gguf --no-measure
+  has out '3 files'
+}
+
+scenario_inspect_bad_files() {
+  "$make_model" model.gguf 1
+  "$make_model" split.gguf 3
+  head -c 1000 model.gguf >header_cut.gguf
+  head -c 2000000 model.gguf >data_cut.gguf
+  head -c 100000 /dev/zero | tr '\0' 'x' >noise.gguf
+  : >empty.gguf
+  for file in header_cut data_cut noise empty none; do
+    want 2 "$artesian" inspect $file.gguf
+    one_line
+    has err "$file.gguf"
+  done
+  want 2 "$artesian" inspect data_cut.gguf
+  has err 'offset'
+  want 2 "$artesian" inspect split-00002-of-00003.gguf
+  has err 'give the first one'
+  rm split-00003-of-00003.gguf
+  want 2 "$artesian" inspect split-00001-of-00003.gguf
+  one_line
+  has err 'split-00003-of-00003.gguf'
+  want 2 "$artesian" inspect .
+  one_line
+}
+
+scenario_bench_device() {
+  local quick='--seconds 0.1 --request 64K --request 128K --depth 1 --depth 4'
+  mkdir folder
+  # shellcheck disable=SC2086
+  want 0 "$artesian" bench device folder --size 4M $quick
+  for text in 'scratch file of 4.00 MiB' 'best read' 'best write' '128.0 KiB' 'p99'; do has out "$text"; done
+  # shellcheck disable=SC2086
+  want 0 "$artesian" bench device folder/new --size 4M $quick --json
+  python3 -c 'import json, sys
+report = json.load(open("out"))
+points = {(p["op"], p["request_bytes"], p["depth"]) for p in report["points"] if p["bytes_per_second"] > 0}
+ok = points == {(op, size, depth) for op in ("read", "write") for size in (65536, 131072) for depth in (1, 4)}
+sys.exit(not (ok and report["scratch"] and report["engine"] in ("io_uring", "threads")))' || bad "not the points: $(cat out)"
+  [ -z "$(ls -A folder)" ] || bad "left behind: $(ls -A folder)"
+  head -c 4M /dev/urandom >file
+  local before
+  before=$(cksum file)
+  # shellcheck disable=SC2086
+  want 0 "$artesian" bench device file $quick --engine threads
+  has out 'threads'
+  grep -q write out && bad "written without being told to: $(cat out)"
+  [ "$(cksum file)" = "$before" ] || bad "the file was changed"
+  # shellcheck disable=SC2086
+  want 0 "$artesian" bench device file $quick --overwrite
+  has out 'best write'
+  [ "$(cksum file)" = "$before" ] && bad "nothing was written"
+  [ "$(stat -c %s file)" = 4194304 ] || bad "the file has another size now"
+  want 1 "$artesian" bench device folder --size 4000T
+  one_line
+  has err 'no space'
+  [ -z "$(ls -A folder)" ] || bad "left behind: $(ls -A folder)"
+}
+
+scenario_bench_device_interrupted() {
+  mkdir folder
+  env --default-signal=INT "$artesian" bench device folder --size 4M --seconds 3600 >out 2>err &
+  local pid=$! code=0
+  until ls -l "/proc/$pid/fd" 2>/dev/null | grep -q 'folder/.*deleted'; do # the scratch file is there
+    kill -0 "$pid" 2>/dev/null || { bad "ended: $(cat err)" && return; }
+  done
+  kill -INT "$pid"
+  wait "$pid" || code=$?
+  [ "$code" = 130 ] || bad "ended with $code, not 130"
+  [ -z "$(ls -A folder)" ] || bad "left behind: $(ls -A folder)"
+}
+
+scenario_bench_policy() {
+  mkdir traces
+  {
+    echo '# model=m n_layer=1 n_expert=8 n_expert_used=2'
+    echo '# layer=0 expert_bytes=1000'
+    echo 'turn,phase,step,layer,slot,expert,weight'
+    for ((step = 0; step < 64; step++)); do
+      echo "0,1,$step,0,0,$((step % 3)),0.6"
+      echo "0,1,$step,0,1,$((3 + step % 5)),0.4"
+    done
+  } >traces/m.route.csv
+  want 0 "$artesian" bench policy --traces traces
+  for text in 'optimum' 'lru-in-turn' 'policy.way.0.5' 'policy.flat' 'm '; do has out "$text"; done
+  ARTESIAN_TRACES=traces want 0 "$artesian" bench policy --json
+  python3 -c 'import json, sys
+report = json.load(open("out"))
+sys.exit(not any(case["trace"] == "m" for case in report["replay"]["cases"]))' || bad "not replayed: $(cat out)"
+  want 1 env -u ARTESIAN_TRACES "$artesian" bench policy --check # no recorded routes: not measured is missed
+  has out 'MISSED'
+  echo rubbish >traces/m.route.csv
+  want 2 "$artesian" bench policy --traces traces
+  one_line
+  has err 'm.route.csv'
+}
+
 scenario_completion() {
   want 0 "$artesian" completion bash
   mv out script
@@ -225,7 +361,11 @@ scenario_completion() {
     bash -c 'source ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _artesian; printf "%s\n" "${COMPREPLY[@]}"' _ "$@"
   }
   complete_line artesian '' >out
-  for word in run stat completion --help --version; do has out "$word"; done
+  for word in run inspect stat bench completion --help --version; do has out "$word"; done
+  complete_line artesian bench '' >out
+  for word in device policy; do has out "$word"; done
+  complete_line artesian bench device --over >out
+  [ "$(cat out)" = --overwrite ] || bad "bench device --over: $(cat out)"
   complete_line artesian run --m >out
   [ "$(sort out | tr '\n' ' ')" = '--memory --mode ' ] || bad "run --m: $(cat out)"
   complete_line artesian stat --w >out
@@ -236,7 +376,7 @@ scenario_completion() {
 
 scenario_help() {
   want 0 "$artesian" --help
-  for command in run stat completion; do
+  for command in run inspect stat bench completion; do
     has out "$command"
   done
   want 0 "$artesian" run --help
