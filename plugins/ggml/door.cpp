@@ -8,17 +8,13 @@
 
 #include "base/units.h"
 #include "device/file_device.h"
+#include "platform/page_advice.h"
 
 namespace artesian::ggml {
 namespace {
 
-constexpr std::uint64_t margin_min = 32 * MiB;
 constexpr Nanos memory_interval = std::chrono::milliseconds(20);
 constexpr Nanos publish_interval = std::chrono::milliseconds(200);
-
-std::uint64_t margin_of(std::uint64_t limit) {
-  return std::max(margin_min, limit / 32);
-}
 
 void say(const std::string& sentence) {
   std::fprintf(stderr, "artesian: %s\n", sentence.c_str());
@@ -27,7 +23,10 @@ void say(const std::string& sentence) {
 }  // namespace
 
 Door::Door(GgufModel model, WeightPlan plan, const Settings& settings, const std::string& engine)
-    : model_(std::move(model)), plan_(std::move(plan)), eviction_(settings.eviction) {
+    : model_(std::move(model)),
+      plan_(std::move(plan)),
+      eviction_(settings.eviction),
+      governor_({.budget_bytes = plan_.arena_bytes, .useful_bytes = plan_.arena_bytes}) {
   for (const std::string& path : model_.paths) identities_.push_back(file_identity(path));
   bindings_.resize(model_.tensors.size());
   if (plan_.active) {
@@ -37,9 +36,7 @@ Door::Door(GgufModel model, WeightPlan plan, const Settings& settings, const std
         bindings_[tensor] = {.door = this, .expert = true, .layer = layer, .part = part, .tensor = tensor};
       }
     }
-    if (plan_.ring_bytes > 0) {
-      for (const DensePlanEntry& entry : plan_.dense) bindings_[entry.tensor] = {.door = this, .tensor = entry.tensor};
-    }
+    for (const DensePlanEntry& entry : plan_.dense) bindings_[entry.tensor] = {.door = this, .tensor = entry.tensor};
   }
   snapshot_.pid = static_cast<int>(getpid());
   snapshot_.state = plan_.active ? "loading" : "aside";
@@ -67,48 +64,78 @@ Binding* Door::find(std::string_view tensor_name) {
   return binding.door != nullptr ? &binding : nullptr;
 }
 
+void Door::settle(const MappedFile& mapped) const {
+  advise_random(mapped.mapping);
+  std::vector<std::span<const std::byte>> kept;
+  for (const std::uint32_t index : plan_.kept) {
+    const GgufTensor& tensor = model_.tensors[index];
+    if (model_.paths[tensor.file] != mapped.path || tensor.offset < mapped.mapping_offset) continue;
+    const std::uint64_t at = tensor.offset - mapped.mapping_offset;
+    if (at + tensor.bytes > mapped.mapping.size()) continue;
+    kept.push_back(mapped.mapping.subspan(at, tensor.bytes));
+    advise_soon(kept.back());
+  }
+  // Small ones first, as far as the limit for locked memory goes: they are what every node touches.
+  std::ranges::sort(kept, {}, [](std::span<const std::byte> memory) { return memory.size(); });
+  std::ranges::find_if_not(kept, keep_resident);
+}
+
 artesian::Status Door::open() {
   if (device_ != nullptr) return {};
   auto device = open_file_device(
       {.paths = model_.paths, .queue_depth_max = 64, .report = [](std::string_view what) { say(std::string(what)); }},
       clock_);
   if (!device) return fail(std::move(device.error()));
-  auto arena = Arena::reserve(plan_.arena_bytes);
+  auto arena = Arena::reserve(plan_.arena_bytes, Arena::Pages::large);
   if (!arena) return fail(std::move(arena.error()));
   auto loader = Loader::create(**device, clock_);
   if (!loader) return fail(std::move(loader.error()));
   device_ = std::move(*device);
   arena_ = std::move(*arena);
-  arena_.advise_huge(0, arena_.size());
   loader_.emplace(std::move(*loader));
   const EvictionInfo* eviction = find_eviction(eviction_);
   if (eviction == nullptr) {
     eviction = &eviction_policies()[0];
     if (!eviction_.empty()) say(fmt::format("no eviction policy is named '{}', taking {}", eviction_, eviction->name));
   }
-  ExpertStore::Hooks hooks{.may_commit = [this](std::uint64_t bytes) { return may_commit(bytes); }};
-  experts_ = std::make_unique<ExpertStore>(model_, plan_, arena_, *loader_, *eviction, std::move(hooks));
-  dense_ = std::make_unique<DenseStream>(model_, plan_, arena_, *loader_);
+  const auto may = [this](std::uint64_t bytes) { return may_commit(bytes); };
+  experts_ = std::make_unique<ExpertStore>(model_, plan_, arena_, *loader_, *eviction, may);
+  dense_ = std::make_unique<DenseStream>(model_, plan_, arena_, *loader_, may);
   snapshot_.state = "active";
   publish(true);
   return {};
 }
 
-// The plan's slots are the most; what the limit leaves beside the engine's own weights and a margin is the rest.
-bool Door::may_commit(std::uint64_t bytes) {
+void Door::read_memory() {
   const Nanos now = clock_.now();
-  if (room_ < bytes && now - memory_read_ >= memory_interval) {
-    memory_read_ = now;
-    room_ = 0;
-    if (const auto facts = memory_.read()) {
-      const std::uint64_t kept = plan_.engine_bytes + margin_of(facts->limit);
-      const std::uint64_t headroom = facts->headroom();
-      room_ = headroom > kept ? std::min(headroom - kept, 64 * MiB) : 0;
-    }
-  }
-  if (room_ < bytes) return false;
-  room_ -= bytes;
-  return true;
+  if (memory_read_ != Nanos{0} && now - memory_read_ < memory_interval) return;
+  memory_read_ = now;
+  const auto facts = memory_.read();
+  if (!facts) return;
+  target_ = governor_
+                .decide({.now = now,
+                         .limit_bytes = facts->limit,
+                         .unreclaimable_bytes = facts->unreclaimable,
+                         .committed_bytes = arena_.committed(),
+                         // Locked pages are counted among the unreclaimable already.
+                         .mapped_bytes = plan_.engine_bytes - std::min(plan_.engine_bytes, facts->locked),
+                         .available_bytes = facts->available,
+                         .psi_some_percent = facts->psi_some,
+                         .psi_full_percent = facts->psi_full})
+                .target_bytes;
+}
+
+bool Door::may_commit(std::uint64_t bytes) {
+  read_memory();
+  return arena_.committed() + bytes <= target_;
+}
+
+void Door::govern() {
+  read_memory();
+  if (arena_.committed() <= target_) return;
+  const std::uint64_t excess = arena_.committed() - target_;
+  const std::uint64_t given = experts_->shrink(excess);
+  if (given < excess) dense_->shrink(excess - given);
 }
 
 void Door::publish(bool now) {
@@ -118,8 +145,8 @@ void Door::publish(bool now) {
   if (experts_ != nullptr) {
     snapshot_.hits = dense_->counters().hits;
     snapshot_.misses = dense_->counters().misses;
-    snapshot_.committed_bytes = experts_->committed_bytes() + dense_->committed_bytes();
-    snapshot_.resident_bytes = dense_->committed_bytes();
+    snapshot_.committed_bytes = arena_.committed();
+    snapshot_.resident_bytes = dense_->pinned_bytes();
     snapshot_.layers.clear();
     for (std::size_t layer = 0; layer < experts_->layer_count(); ++layer) {
       const ExpertCounters counters = experts_->counters(layer);
@@ -173,8 +200,9 @@ std::unique_ptr<Door> plan_door(const std::string& path, const Settings& setting
   if (settings.memory_bytes) {
     budget = *settings.memory_bytes;
   } else if (const auto facts = MemoryWatch().read()) {
-    const std::uint64_t margin = margin_of(facts->limit);
-    budget = facts->headroom() > margin ? facts->headroom() - margin : 0;
+    budget = governor_ceiling({}, {.limit_bytes = facts->limit,
+                                   .unreclaimable_bytes = facts->unreclaimable,
+                                   .available_bytes = facts->available});
   }
   auto plan = make_plan(*model, {.mode = settings.mode, .budget_bytes = budget});
   if (!plan) {

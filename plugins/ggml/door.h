@@ -7,12 +7,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "abi.h"
 #include "platform/clock.h"
 #include "platform/memory_limit.h"
 #include "platform/shared_mapping.h"
+#include "policy/governor.h"
 #include "settings.h"
 #include "stream/dense.h"
 #include "stream/experts.h"
@@ -20,6 +22,14 @@
 #include "stream/stats_file.h"
 
 namespace artesian::ggml {
+
+// The file that is mapped at an address.
+struct MappedFile {
+  std::string path;
+  std::uint64_t offset = 0;            // of that address in the file
+  std::span<const std::byte> mapping;  // all of it
+  std::uint64_t mapping_offset = 0;    // of its first byte in the file
+};
 
 // What a weight tensor of the engine's is to us; hangs on tensor->extra.
 struct Binding {
@@ -40,12 +50,18 @@ class Door {
   // Does the plan take this tensor? Its binding, which lives as long as the door.
   Binding* find(std::string_view tensor_name);
 
+  // The engine has mapped one of the files: what it keeps is read now and stays, of the rest no page comes unasked.
+  void settle(const MappedFile& mapped) const;
+
   // Opens device and arena; before the first use of experts() and dense().
   artesian::Status open();
   ExpertStore& experts() { return *experts_; }
   DenseStream& dense() { return *dense_; }
   Loader& loader() { return *loader_; }
   const Clock& clock() const { return clock_; }
+
+  // Before a graph is run: follows the memory that there is, and gives back what has become too much.
+  void govern();
 
   void count_token(std::uint64_t tokens) { snapshot_.tokens += tokens; }
   void count_compute(Nanos time) { snapshot_.compute_ns += static_cast<std::uint64_t>(time.count()); }
@@ -55,6 +71,7 @@ class Door {
 
  private:
   bool may_commit(std::uint64_t bytes);
+  void read_memory();
 
   GgufModel model_;
   WeightPlan plan_;
@@ -64,7 +81,8 @@ class Door {
   SteadyClock clock_;
   MemoryWatch memory_;
   Nanos memory_read_{0};
-  std::uint64_t room_ = 0;  // bytes that may still be committed before the limit is looked at again
+  Governor governor_;
+  std::uint64_t target_ = 0;  // bytes that we may hold
   Arena arena_;
   std::unique_ptr<artesian::Device> device_;
   std::optional<Loader> loader_;
@@ -88,11 +106,6 @@ std::vector<std::string> open_gguf_files();
 // Which file lies at a path now: device, inode, size and time of the last change; empty if none does.
 std::string file_identity(const std::string& path);
 
-// The file that is mapped at an address, and the offset of that address in it.
-struct MappedFile {
-  std::string path;
-  std::uint64_t offset = 0;
-};
 std::optional<MappedFile> find_mapping(const void* address);
 
 }  // namespace artesian::ggml

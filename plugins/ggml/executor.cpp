@@ -61,8 +61,11 @@ Status Executor::run(Graph* graph) {
       continue;
     }
     if (!lock.owns_lock()) lock = std::unique_lock(binding->door->mutex);
-    timed_ = binding->door;
-    if (auto opened = binding->door->open(); !opened) return refuse(*binding->door, opened.error());
+    if (timed_ != binding->door) {
+      timed_ = binding->door;
+      if (auto opened = binding->door->open(); !opened) return refuse(*binding->door, opened.error());
+      if (batch_.empty()) binding->door->govern();
+    }
     const bool expert = binding->expert && node->op == engine_.op_mul_mat_id && node->src[0]->view_src == nullptr;
     const Status status = expert ? run_experts(node, *binding) : run_dense(node, *binding);
     if (status != status_success) {

@@ -63,7 +63,10 @@ std::optional<MappedFile> find_mapping(const void* address) {
     int path_at = 0;
     if (std::sscanf(line.c_str(), "%lx-%lx %*s %lx %*s %lu %n", &start, &end, &offset, &inode, &path_at) < 4) continue;
     if (wanted < start || wanted >= end || inode == 0) continue;
-    return MappedFile{.path = line.substr(static_cast<std::size_t>(path_at)), .offset = offset + (wanted - start)};
+    return MappedFile{.path = line.substr(static_cast<std::size_t>(path_at)),
+                      .offset = offset + (wanted - start),
+                      .mapping = {static_cast<const std::byte*>(address) - (wanted - start), end - start},
+                      .mapping_offset = offset};
   }
   return std::nullopt;
 }

@@ -120,13 +120,6 @@ void fill(std::span<std::byte> memory, std::uint64_t seed) {  // with what no dr
 }
 
 constexpr std::uint64_t huge_page = 2 * MiB;
-
-// Bytes to the next address at which a large page can begin.
-std::uint64_t to_huge_page(const std::byte* memory) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  return align_up(address, huge_page) - address;
-}
-
 constexpr std::uint64_t fill_bytes = 1 * MiB;  // of one write of fill_file
 
 // No two blocks of a filled file are alike.
@@ -151,10 +144,9 @@ Result<std::vector<SweepPoint>> sweep_device(Device& device, const Clock& clock,
   std::uint64_t memory_bytes = 0;
   for (const auto& point : points) memory_bytes = std::max(memory_bytes, point.request_bytes * point.depth);
   if (options.huge_pages) memory_bytes = align_up(memory_bytes, huge_page);
-  auto arena = Arena::reserve(memory_bytes + (options.huge_pages ? huge_page : 0));
+  auto arena = Arena::reserve(memory_bytes, options.huge_pages ? Arena::Pages::large : Arena::Pages::small);
   if (!arena) return fail(std::move(arena.error()));
-  const auto memory = arena->span().subspan(options.huge_pages ? to_huge_page(arena->data()) : 0, memory_bytes);
-  if (options.huge_pages) arena->advise_huge(0, arena->size());
+  const auto memory = arena->span();
   fill(memory, options.seed);  // also touches all of it: no page fault is measured
   const bool registered = options.registered && device.register_memory(memory);
   Status status;

@@ -35,13 +35,30 @@ TEST(Arena, ReleasesWholePagesInsideTheRangeOnly) {
   auto arena = Arena::reserve(4 * 4096);
   ASSERT_TRUE(arena);
   std::ranges::fill(arena->span(), std::byte{7});
-  arena->advise_huge(0, arena->size());  // best effort: only must not harm
   arena->release(100, 2 * 4096 + 4000);  // pages 1 and 2 lie wholly inside
   EXPECT_TRUE(all(arena->span().first(4096), std::byte{7}));
   EXPECT_TRUE(all(arena->span().subspan(4096, 2 * 4096), std::byte{0}));
   EXPECT_TRUE(all(arena->span().last(4096), std::byte{7}));
   arena->release(4095, 2);  // no whole page
   EXPECT_TRUE(all(arena->span().first(4096), std::byte{7}));
+}
+
+TEST(Arena, KeepsAnAccountOfBlocks) {
+  auto arena = Arena::reserve(16 * MiB + 4096, Arena::Pages::large);
+  ASSERT_TRUE(arena);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena->data()) % (2 * MiB), 0U);
+  EXPECT_EQ(arena->size(), 16 * MiB + 4096);
+  EXPECT_EQ(arena->commit_cost(2 * MiB - 1, 2), 4 * MiB);
+  arena->commit(2 * MiB - 1, 2);
+  EXPECT_EQ(arena->committed(), 4 * MiB);
+  EXPECT_EQ(arena->commit_cost(0, 6 * MiB), 2 * MiB);
+  EXPECT_EQ(arena->commit_cost(0, 0), 0U);
+  arena->span()[3 * MiB] = std::byte{7};
+  EXPECT_EQ(arena->release(1 * MiB, 2 * MiB), 0U);  // holds no whole block
+  EXPECT_EQ(arena->span()[3 * MiB], std::byte{7});
+  EXPECT_EQ(arena->release(1 * MiB, 15 * MiB), 2 * MiB);  // the one that was committed
+  EXPECT_EQ(arena->span()[3 * MiB], std::byte{0});
+  EXPECT_EQ(arena->committed(), 2 * MiB);
 }
 
 TEST(Arena, MovesItsMemory) {

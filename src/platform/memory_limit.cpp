@@ -173,7 +173,7 @@ struct Level {
 };
 
 struct LevelFacts {
-  std::uint64_t limit, unreclaimable, file_bytes;
+  std::uint64_t limit, unreclaimable, locked, file_bytes;
   std::string_view limit_file;
 };
 
@@ -185,10 +185,12 @@ LevelFacts usage_of(const Level& level, const std::string& stat) {
   std::uint64_t droppable = 0;
   std::uint64_t held = 0;
   if (level.version2) {
+    facts.locked = value("unevictable");
     facts.file_bytes = value("active_file") + value("inactive_file");
     droppable = facts.file_bytes + value("slab_reclaimable");
     held = value("anon") + value("shmem") + (value("kernel") != 0 ? value("kernel") : value("slab"));
   } else {
+    facts.locked = value("total_unevictable");
     facts.file_bytes = value("total_active_file") + value("total_inactive_file");
     droppable = facts.file_bytes;
     held = value("total_rss") + value("total_shmem");
@@ -283,6 +285,7 @@ Result<MemoryFacts> MemoryWatch::read() {
     limited = true;
     facts.limit = found->limit;
     facts.unreclaimable = found->unreclaimable;
+    facts.locked = found->locked;
     facts.file_bytes = found->file_bytes;
     facts.limit_source = fmt::format("memory limit of the control group {} ({})", level.name, found->limit_file);
   }
@@ -293,6 +296,7 @@ Result<MemoryFacts> MemoryWatch::read() {
   if (total != 0 && (!limited || facts.limit >= total)) {
     facts.limit = total;
     facts.unreclaimable = total - facts.available;
+    facts.locked = find_value(machine, "Mlocked").value_or(0) << 10;
     facts.file_bytes =
         (find_value(machine, "Active(file)").value_or(0) + find_value(machine, "Inactive(file)").value_or(0)) << 10;
     facts.limit_source = "memory of the machine";

@@ -18,6 +18,7 @@ struct MemoryFacts {
   std::uint64_t limit = 0;
   std::string limit_source;           // for people: "memory limit of the control group /user.slice (memory.max)"
   std::uint64_t unreclaimable = 0;    // under that limit: all but file pages that the kernel can drop
+  std::uint64_t locked = 0;           // of those: pages that are locked into memory, mapped files' as well
   std::uint64_t file_bytes = 0;       // under that limit: file pages that it can drop
   std::uint64_t available = 0;        // MemAvailable of the machine
   double psi_some = 0, psi_full = 0;  // percent of the last ten seconds in which some (all) tasks waited for memory

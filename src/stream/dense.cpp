@@ -1,28 +1,12 @@
 #include "stream/dense.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "base/units.h"
 
 namespace artesian {
-namespace {
 
-// The order in which llama.cpp's graphs use a layer's matrices.
-int rank_in_layer(std::string_view name) {
-  constexpr std::array<std::string_view, 9> order = {"attn_qkv", "attn_q",   "attn_k",   "attn_v", "attn_output",
-                                                     "ffn_up",   "ffn_gate", "ffn_down", "output"};
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (name.find(order[i]) != std::string_view::npos) return static_cast<int>(i);
-  }
-  return static_cast<int>(order.size());
-}
-
-}  // namespace
-
-DenseStream::DenseStream(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader)
-    : model_(model), plan_(plan), arena_(arena), loader_(loader) {
+DenseStream::DenseStream(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
+                         std::function<bool(std::uint64_t bytes)> may_commit)
+    : model_(model), plan_(plan), arena_(arena), loader_(loader), may_commit_(std::move(may_commit)) {
   std::vector<std::uint32_t> streamed;
   for (const DensePlanEntry& entry : plan.dense) {
     if (entry.pinned) {
@@ -31,15 +15,7 @@ DenseStream::DenseStream(const GgufModel& model, const WeightPlan& plan, Arena& 
       streamed.push_back(entry.tensor);
     }
   }
-  std::ranges::stable_sort(streamed, {}, [&](std::uint32_t tensor) {
-    const std::string& name = model_.tensors[tensor].name;
-    return std::pair(classify(name).layer.value_or(~0U), rank_in_layer(name));
-  });
   for (std::size_t i = 0; i < streamed.size(); ++i) next_[streamed[i]] = streamed[(i + 1) % streamed.size()];
-}
-
-std::uint64_t DenseStream::padded(std::uint32_t tensor) const {
-  return align_up(model_.tensors[tensor].bytes, slab_page) + 2 * slab_page;
 }
 
 std::byte* DenseStream::place(std::uint32_t tensor, std::uint64_t base) const {
@@ -62,7 +38,7 @@ DenseStream::Entry* DenseStream::find(std::uint32_t tensor) {
 
 // A contiguous piece of the ring behind the newest entry, or none.
 DenseStream::Entry* DenseStream::push(std::uint32_t tensor, IoClass io_class) {
-  const std::uint64_t bytes = padded(tensor);
+  const std::uint64_t bytes = padded_bytes(model_.tensors[tensor]);
   std::uint64_t at = 0;
   if (!ring_.empty()) {
     const std::uint64_t oldest = ring_.front()->at, newest = ring_.back()->end;
@@ -74,10 +50,7 @@ DenseStream::Entry* DenseStream::push(std::uint32_t tensor, IoClass io_class) {
   }
   if (at + bytes > plan_.ring_bytes) return nullptr;
   ring_.push_back(std::make_unique<Entry>(Entry{.tensor = tensor, .at = at, .end = at + bytes}));
-  if (at + bytes > ring_high_) {
-    committed_ += at + bytes - ring_high_;
-    ring_high_ = at + bytes;
-  }
+  arena_.commit(plan_.ring_base + at, bytes);
   start(ring_.back()->load, tensor, plan_.ring_base + at, io_class);
   return ring_.back().get();
 }
@@ -101,27 +74,46 @@ void DenseStream::read_ahead() {
   }
 }
 
-Result<std::byte*> DenseStream::acquire(std::uint32_t tensor) {
-  if (const auto found = pinned_.find(tensor); found != pinned_.end()) {
-    Pinned& pinned = *found->second;
-    const bool there = pinned.started && pinned.load.ready();
-    ++(there ? counters_.hits : counters_.misses);
-    if (there) return place(tensor, pinned.base);
-    if (!pinned.started || pinned.load.failed) {
-      if (!pinned.started) committed_ += padded(tensor);
-      pinned.started = true;
-      start(pinned.load, tensor, pinned.base, IoClass::demand);
-    }
-    if (auto arrived = loader_.finish(pinned.load); !arrived) return fail(std::move(arrived.error()));
-    return place(tensor, pinned.base);
+// With a second one beside it in the ring.
+bool DenseStream::may_stream(std::uint32_t tensor) const {
+  return 2 * padded_bytes(model_.tensors[tensor]) <= plan_.ring_bytes;
+}
+
+// The entry of a tensor that is pinned, now or from now on; nullptr if it is to be streamed.
+DenseStream::Pinned* DenseStream::pinned(std::uint32_t tensor) {
+  const auto found = pinned_.find(tensor);
+  if (found == pinned_.end()) return nullptr;
+  Pinned& entry = *found->second;
+  if (entry.started) return &entry;
+  const std::uint64_t bytes = padded_bytes(model_.tensors[tensor]);
+  const std::uint64_t cost = arena_.commit_cost(entry.base, bytes);
+  if (cost > 0 && may_commit_ && !may_commit_(cost) && may_stream(tensor)) {
+    pinned_.erase(found);
+    return nullptr;
   }
+  arena_.commit(entry.base, bytes);
+  return &entry;
+}
+
+Result<std::byte*> DenseStream::acquire_pinned(std::uint32_t tensor, Pinned& pinned) {
+  const bool there = pinned.started && pinned.load.ready();
+  ++(there ? counters_.hits : counters_.misses);
+  if (there) return place(tensor, pinned.base);
+  if (!pinned.started || pinned.load.failed) start(pinned.load, tensor, pinned.base, IoClass::demand);
+  pinned.started = true;
+  if (auto arrived = loader_.finish(pinned.load); !arrived) return fail(std::move(arrived.error()));
+  return place(tensor, pinned.base);
+}
+
+Result<std::byte*> DenseStream::acquire(std::uint32_t tensor) {
+  if (Pinned* const entry = pinned(tensor); entry != nullptr) return acquire_pinned(tensor, *entry);
   if (last_used_ != ~0U) next_[last_used_] = tensor;
   last_used_ = tensor;
   if (find(tensor) == nullptr) make_room(tensor);
   Entry* entry = find(tensor);
   if (entry == nullptr) {
     return fail(Code::rejected, "{}: {} does not fit the ring of {}", model_.tensors[tensor].name,
-                format_bytes(padded(tensor)), format_bytes(plan_.ring_bytes));
+                format_bytes(padded_bytes(model_.tensors[tensor])), format_bytes(plan_.ring_bytes));
   }
   read_ahead();
   ++(entry->load.ready() ? counters_.hits : counters_.misses);
@@ -136,6 +128,27 @@ void DenseStream::release(std::uint32_t tensor) {
   if (Entry* entry = find(tensor); entry != nullptr) entry->consumed = true;
   while (!ring_.empty() && ring_.front()->consumed && ring_.front()->load.pending == 0) ring_.pop_front();
   read_ahead();
+}
+
+std::uint64_t DenseStream::pinned_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [tensor, entry] : pinned_) bytes += entry->started ? model_.tensors[tensor].bytes : 0;
+  return bytes;
+}
+
+std::uint64_t DenseStream::shrink(std::uint64_t bytes) {
+  std::uint64_t freed = 0;
+  for (auto entry = pinned_.begin(); entry != pinned_.end() && freed < bytes;) {
+    if (!may_stream(entry->first) || entry->second->load.pending > 0) {
+      ++entry;
+      continue;
+    }
+    if (entry->second->started) {
+      freed += arena_.release(entry->second->base, padded_bytes(model_.tensors[entry->first]));
+    }
+    entry = pinned_.erase(entry);
+  }
+  return freed;
 }
 
 }  // namespace artesian

@@ -1,11 +1,12 @@
 // Dense weights larger than memory: a pinned part stays, the rest streams through a ring in the order of use, always
-// ahead of the compute. The order is learned from the first pass and guessed from the names before it.
+// ahead of the compute. The order is the plan's at first and learned from the first pass.
 //
 // Threads: one caller at a time. Borrows model, plan, arena and loader.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -24,14 +25,21 @@ struct DenseCounters {
 
 class DenseStream {
  public:
-  DenseStream(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader);
+  // `may_commit`: may so many bytes that were not committed be taken now? Empty: always. A tensor that may not be
+  // pinned is streamed.
+  DenseStream(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
+              std::function<bool(std::uint64_t bytes)> may_commit);
 
   // The tensor's bytes, whole and in place until release(); waits for them.
   Result<std::byte*> acquire(std::uint32_t tensor);
   void release(std::uint32_t tensor);
 
+  // Gives back at least `bytes` of pinned tensors if it can: they are streamed from now on. Returns how many. Not
+  // between acquire() and release().
+  std::uint64_t shrink(std::uint64_t bytes);
+
+  std::uint64_t pinned_bytes() const;
   const DenseCounters& counters() const { return counters_; }
-  std::uint64_t committed_bytes() const { return committed_; }
 
  private:
   struct Pinned {
@@ -46,7 +54,9 @@ class DenseStream {
     Load load;
   };
 
-  std::uint64_t padded(std::uint32_t tensor) const;
+  Pinned* pinned(std::uint32_t tensor);
+  Result<std::byte*> acquire_pinned(std::uint32_t tensor, Pinned& pinned);
+  bool may_stream(std::uint32_t tensor) const;
   Entry* find(std::uint32_t tensor);
   Entry* push(std::uint32_t tensor, IoClass io_class);
   void make_room(std::uint32_t tensor);
@@ -58,12 +68,11 @@ class DenseStream {
   const WeightPlan& plan_;
   Arena& arena_;
   Loader& loader_;
+  std::function<bool(std::uint64_t bytes)> may_commit_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Pinned>> pinned_;
   std::unordered_map<std::uint32_t, std::uint32_t> next_;  // streamed tensor -> the streamed one used after it
   std::deque<std::unique_ptr<Entry>> ring_;
   std::uint32_t last_used_ = ~0U;
-  std::uint64_t committed_ = 0;
-  std::uint64_t ring_high_ = 0;
   DenseCounters counters_;
 };
 

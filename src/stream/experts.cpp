@@ -5,17 +5,21 @@
 namespace artesian {
 
 ExpertStore::ExpertStore(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
-                         const EvictionInfo& eviction, Hooks hooks)
-    : model_(model), plan_(plan), arena_(arena), loader_(loader), hooks_(std::move(hooks)) {
+                         const EvictionInfo& eviction, std::function<bool(std::uint64_t bytes)> may_commit)
+    : model_(model), plan_(plan), arena_(arena), loader_(loader), may_commit_(std::move(may_commit)) {
   for (const ExpertLayerPlan& layer : plan.layers) {
     Layer state;
-    state.slots.resize(layer.slots);
+    state.slots.assign(layer.slots, none);
     state.slot_of.assign(layer.experts, none);
     state.loads.assign(layer.parts.size(), std::vector<Load>(layer.slots));
     state.policy = eviction.make(layer.experts);
     layers_.push_back(std::move(state));
   }
   for (const SlabPlan& slab : plan.slabs) windows_.emplace_back(slab.window_slots);
+}
+
+std::uint64_t ExpertStore::slot_offset(std::size_t layer, std::size_t part, std::uint32_t slot) const {
+  return plan_.layers[layer].parts[part].base + slot * stride(layer, part);
 }
 
 std::byte* ExpertStore::base(std::size_t layer, std::size_t part) const {
@@ -80,12 +84,12 @@ void ExpertStore::admit(std::size_t layer, ExpertIndex expert, bool many) {
   const std::uint32_t slot = choose_slot(layer, expert, many);
   if (slot == none) return;
   Layer& state = layers_[layer];
-  if (state.slots[slot].expert != none) {
-    state.slot_of[state.slots[slot].expert] = none;
+  if (state.slots[slot] != none) {
+    state.slot_of[state.slots[slot]] = none;
   } else {
     ++state.counters.resident;
   }
-  state.slots[slot].expert = expert;
+  state.slots[slot] = expert;
   state.slot_of[expert] = slot;
   for (std::size_t part = 0; part < state.loads.size(); ++part) {
     state.loads[part][slot] = Load{.pending = 0, .failed = true};  // not there; route() starts it
@@ -97,12 +101,19 @@ void ExpertStore::admit(std::size_t layer, ExpertIndex expert, bool many) {
 std::uint32_t ExpertStore::choose_slot(std::size_t layer, ExpertIndex expert, bool many) {
   Layer& state = layers_[layer];
   for (std::uint32_t slot = 0; slot < state.touched; ++slot) {
-    if (state.slots[slot].expert == none && !busy(state, slot)) return slot;
+    if (state.slots[slot] == none && !busy(state, slot)) return slot;
   }
-  const std::uint64_t bytes = plan_.layers[layer].slot_bytes;
-  if (state.touched < state.slots.size() && (!hooks_.may_commit || hooks_.may_commit(bytes))) {
-    committed_ += bytes;
-    return state.touched++;
+  if (state.touched < state.slots.size()) {
+    std::uint64_t cost = 0;
+    for (std::size_t part = 0; part < state.loads.size(); ++part) {
+      cost += arena_.commit_cost(slot_offset(layer, part, state.touched), stride(layer, part));
+    }
+    if (cost == 0 || !may_commit_ || may_commit_(cost)) {
+      for (std::size_t part = 0; part < state.loads.size(); ++part) {
+        arena_.commit(slot_offset(layer, part, state.touched), stride(layer, part));
+      }
+      return state.touched++;
+    }
   }
   return many ? none : evict(state, expert);
 }
@@ -114,7 +125,7 @@ bool ExpertStore::busy(const Layer& layer, std::uint32_t slot) const {
 std::uint32_t ExpertStore::evict(Layer& layer, ExpertIndex expert) {
   candidates_.clear();
   for (std::uint32_t slot = 0; slot < layer.touched; ++slot) {
-    const ExpertIndex resident = layer.slots[slot].expert;
+    const ExpertIndex resident = layer.slots[slot];
     if (resident != none && used_[resident] == 0 && !busy(layer, slot)) candidates_.push_back(resident);
   }
   if (candidates_.empty()) return none;
@@ -136,10 +147,7 @@ std::uint32_t ExpertStore::take_window(std::size_t layer, std::size_t part, Expe
   if (slot == none && io_class == IoClass::demand) slot = steal_window(slab, part);
   if (slot == none) return none;
   WindowSlot& entry = windows_[slab][slot];
-  if (!entry.touched) {
-    entry.touched = true;
-    committed_ += plan_.slabs[slab].stride;
-  }
+  arena_.commit(plan_.slabs[slab].window_base + slot * plan_.slabs[slab].stride, plan_.slabs[slab].stride);
   entry.layer = layer;
   entry.part = part;
   entry.expert = expert;
@@ -226,6 +234,53 @@ void ExpertStore::read_ahead(std::size_t part) {
     if (layers_[layer].slot_of[expert] != none || find_window(layer, 0, expert) != none) continue;
     if (take_window(layer, 0, expert, IoClass::staged) == none) return;
   }
+}
+
+// The layer whose slots are most, among those whose last slot is not being read into; the number of layers if none is.
+std::size_t ExpertStore::layer_to_shrink() const {
+  std::size_t most = layers_.size();
+  std::uint64_t most_bytes = 0;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const Layer& state = layers_[layer];
+    const std::uint64_t bytes = state.touched * plan_.layers[layer].slot_bytes;
+    if (state.touched <= 1 || bytes <= most_bytes || busy(state, state.touched - 1)) continue;
+    most = layer;
+    most_bytes = bytes;
+  }
+  return most;
+}
+
+// The last slot, since memory goes back by large pages; whoever is there is read again when it is used. Returns what
+// became free.
+std::uint64_t ExpertStore::give_back_slot(std::size_t layer) {
+  Layer& state = layers_[layer];
+  const std::uint32_t slot = --state.touched;
+  if (state.slots[slot] != none) {
+    state.slot_of[state.slots[slot]] = none;
+    state.slots[slot] = none;
+    --state.counters.resident;
+  }
+  std::uint64_t freed = 0;
+  for (std::size_t part = 0; part < state.loads.size(); ++part) {
+    state.loads[part][slot] = Load{};
+    freed += arena_.release(slot_offset(layer, part, slot), (state.slots.size() - slot) * stride(layer, part));
+  }
+  return freed;
+}
+
+std::uint64_t ExpertStore::shrink(std::uint64_t bytes) {
+  std::uint64_t freed = 0;
+  while (freed < bytes) {
+    const std::size_t layer = layer_to_shrink();
+    if (layer == layers_.size()) break;
+    // One layer until something becomes free: a slot of every layer would free no large page of any.
+    std::uint64_t now = 0;
+    while (now == 0 && layers_[layer].touched > 1 && !busy(layers_[layer], layers_[layer].touched - 1)) {
+      now = give_back_slot(layer);
+    }
+    freed += now;
+  }
+  return freed;
 }
 
 ExpertCounters ExpertStore::counters(std::size_t layer) const {

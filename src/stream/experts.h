@@ -27,13 +27,9 @@ struct ExpertCounters {
 
 class ExpertStore {
  public:
-  struct Hooks {
-    // May a slot of so many bytes that was never touched be taken now? The governor's answer.
-    std::function<bool(std::uint64_t bytes)> may_commit;
-  };
-
+  // `may_commit`: may so many bytes that were not committed be taken now? The governor's answer; empty: always.
   ExpertStore(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
-              const EvictionInfo& eviction, Hooks hooks);
+              const EvictionInfo& eviction, std::function<bool(std::uint64_t bytes)> may_commit);
 
   std::size_t layer_count() const { return layers_.size(); }
   const ExpertLayerPlan& layer_plan(std::size_t layer) const { return plan_.layers[layer]; }
@@ -63,35 +59,36 @@ class ExpertStore {
   std::byte* base(std::size_t layer, std::size_t part) const;
   std::uint64_t stride(std::size_t layer, std::size_t part) const;
 
+  // Gives back at least `bytes` of slots if it can, from the layers that have most, and returns how many. Not between a
+  // route() and the end of its use.
+  std::uint64_t shrink(std::uint64_t bytes);
+
   ExpertCounters counters(std::size_t layer) const;
-  std::uint64_t committed_bytes() const { return committed_; }
 
  private:
   static constexpr std::uint32_t none = ~0U;
 
-  struct Slot {
-    ExpertIndex expert = none;
-    bool touched = false;
-  };
   struct Layer {
-    std::vector<Slot> slots;
+    std::vector<ExpertIndex> slots;        // who is there; none: nobody
     std::vector<std::uint32_t> slot_of;    // by expert; none if not resident
     std::vector<std::vector<Load>> loads;  // by part, by slot
     std::unique_ptr<EvictionPolicy> policy;
     ExpertCounters counters;
-    std::uint32_t touched = 0;
+    std::uint32_t touched = 0;  // slots 0 .. touched-1 have memory
   };
   struct WindowSlot {
     std::size_t layer = 0, part = 0;
     ExpertIndex expert = none;
-    bool touched = false;
     Load load;
   };
 
+  std::uint64_t slot_offset(std::size_t layer, std::size_t part, std::uint32_t slot) const;
   void admit(std::size_t layer, ExpertIndex expert, bool many);
   std::uint32_t choose_slot(std::size_t layer, ExpertIndex expert, bool many);
   std::uint32_t evict(Layer& layer, ExpertIndex expert);
   bool busy(const Layer& layer, std::uint32_t slot) const;
+  std::size_t layer_to_shrink() const;
+  std::uint64_t give_back_slot(std::size_t layer);
   void start(std::size_t layer, std::size_t part, ExpertIndex expert, std::uint32_t index, Load& load,
              IoClass io_class);
   std::uint32_t find_window(std::size_t layer, std::size_t part, ExpertIndex expert) const;
@@ -107,10 +104,9 @@ class ExpertStore {
   const WeightPlan& plan_;
   Arena& arena_;
   Loader& loader_;
-  Hooks hooks_;
+  std::function<bool(std::uint64_t bytes)> may_commit_;
   std::vector<Layer> layers_;
   std::vector<std::vector<WindowSlot>> windows_;  // by slab
-  std::uint64_t committed_ = 0;
 
   // The route under way.
   std::uint64_t route_number_ = 0;

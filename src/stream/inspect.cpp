@@ -170,7 +170,7 @@ class Inspector {
     row.hit_rate = used > 0 ? 1 - read / used : 0;
     row.resident = all > 0 ? kept / all : 0;
     double pinned = 0, dense = 0;
-    if (plan->ring_bytes > 0) {  // only then are dense weights streamed
+    if (!plan->dense.empty()) {
       for (const DensePlanEntry& entry : plan->dense) {
         const auto bytes = static_cast<double>(model_.tensors[entry.tensor].bytes);
         dense += bytes;

@@ -12,7 +12,7 @@ constexpr std::uint32_t pieces_max = 1024;
 }  // namespace
 
 Result<Loader> Loader::create(Device& device, const Clock& clock) {
-  auto bounce = Arena::reserve(bounce_buffers * (request_bytes + 2 * device.facts().alignment));
+  auto bounce = Arena::reserve(bounce_buffers * (request_bytes + 2 * device.facts().alignment), Arena::Pages::large);
   if (!bounce) return fail(std::move(bounce.error()));
   return Loader(device, clock, std::move(*bounce));
 }

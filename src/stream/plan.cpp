@@ -1,10 +1,13 @@
 #include "stream/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 
 #include "base/units.h"
 #include "policy/partition.h"
+#include "policy/pinning.h"
 
 namespace artesian {
 namespace {
@@ -12,6 +15,8 @@ namespace {
 constexpr std::uint64_t dense_tensor_min = 256 * KiB;  // smaller ones are not worth a read of their own
 constexpr std::uint64_t bookkeeping_bytes = 20 * MiB;  // bounce buffers, tables
 constexpr std::uint32_t window_slots_min = 4;
+constexpr std::uint64_t window_ahead_bytes = 24 * MiB;
+constexpr std::uint64_t lookup_bytes = 8 * MiB;  // what the rows of embeddings that are in use take of the page cache
 
 std::uint64_t stride_of(const GgufTensor& tensor) {
   const std::uint64_t slice = tensor.matrix_bytes();
@@ -19,25 +24,48 @@ std::uint64_t stride_of(const GgufTensor& tensor) {
   return align_up(residue + slice, slab_page) + (slice % slab_page == 0 ? 0 : slab_page);
 }
 
+}  // namespace
+
+std::uint64_t padded_bytes(const GgufTensor& tensor) {
+  return align_up(tensor.bytes, slab_page) + 2 * slab_page;
+}
+
+namespace {
+
 bool streams(const GgufTensor& tensor) {
   const GgmlType* type = find_ggml_type(tensor.type);
   return type != nullptr && tensor.bytes > 0;
 }
 
-bool is_dense_candidate(const GgufTensor& tensor) {
+bool is_embedding(const GgufTensor& tensor) {
+  return classify(tensor).part == TensorPart::embedding;
+}
+
+bool is_dense_candidate(const GgufTensor& tensor, bool tied) {
   const TensorRole role = classify(tensor);
   if (!role.weight || tensor.bytes < dense_tensor_min || tensor.ne[1] < 2 || tensor.ne[2] != 1) return false;
   return role.part == TensorPart::shared_expert || role.part == TensorPart::ffn || role.part == TensorPart::attention ||
-         role.part == TensorPart::output;
+         role.part == TensorPart::output || (role.part == TensorPart::embedding && tied);
+}
+
+// The order in which llama.cpp's graphs use a layer's matrices; what belongs to no layer comes last.
+std::pair<std::uint32_t, std::size_t> dense_use_order(const GgufTensor& tensor) {
+  constexpr std::array<std::string_view, 8> order = {"attn_qkv",    "attn_q", "attn_k",   "attn_v",
+                                                     "attn_output", "ffn_up", "ffn_gate", "ffn_down"};
+  const auto found =
+      std::ranges::find_if(order, [&](std::string_view name) { return tensor.name.find(name) != std::string::npos; });
+  return {classify(tensor.name).layer.value_or(~0U), static_cast<std::size_t>(found - order.begin())};
 }
 
 struct Needs {
-  std::uint64_t all = 0, experts = 0, dense = 0, dense_largest = 0;
+  std::uint64_t all = 0, experts = 0, dense = 0;
+  std::uint64_t looked_up = 0;  // embeddings of which a token uses a row
 };
 
 class Planner {
  public:
-  Planner(const GgufModel& model, const PlanOptions& options) : model_(model), options_(options) {}
+  Planner(const GgufModel& model, const PlanOptions& options)
+      : model_(model), options_(options), tied_(model.find("output.weight") == nullptr) {}
 
   Result<WeightPlan> run() {
     collect();
@@ -47,16 +75,23 @@ class Planner {
     }
     if (needs_.experts == 0 && needs_.dense == 0) return aside("the model has no weights that can be streamed");
     plan_.active = true;
-    const std::uint64_t kept = needs_.all - needs_.experts;  // all but the experts
+    const std::uint64_t kept =
+        needs_.all - needs_.experts - needs_.looked_up + std::min(needs_.looked_up, lookup_bytes);
     const bool stream_dense = needs_.experts == 0 || kept + least_experts() > options_.budget_bytes;
+    if (!stream_dense) plan_.dense.clear();
+    collect_kept();
     plan_.engine_bytes = stream_dense ? kept - needs_.dense : kept;
-    plan_.least_budget = plan_.engine_bytes + least_experts() + (stream_dense ? 2 * needs_.dense_largest : 0);
+    plan_.least_budget = plan_.engine_bytes + least_experts() + dense_budget_min(dense_tensors());
     if (options_.budget_bytes < plan_.least_budget) {
       return fail(Code::rejected, "{}: a budget of {} is too small, the least that works is {}", model_.paths.at(0),
                   format_size(options_.budget_bytes), format_size(plan_.least_budget));
     }
     std::uint64_t left = options_.budget_bytes - plan_.engine_bytes - bookkeeping();
-    if (stream_dense) left -= place_dense(left, needs_.experts == 0 ? left : left / 3);
+    if (stream_dense) {
+      const auto taken = place_dense(left);
+      if (!taken) return fail(taken.error());
+      left -= *taken;
+    }
     if (needs_.experts > 0) {
       if (auto placed = place_experts(left); !placed) return fail(std::move(placed.error()));
     }
@@ -93,16 +128,30 @@ class Planner {
         layer.parts.push_back({.tensor = i, .residue = static_cast<std::uint32_t>(tensor.offset % slab_page)});
         layer.slot_bytes += stride_of(tensor);
         needs_.experts += tensor.bytes;
-      } else if (is_dense_candidate(tensor)) {
+      } else if (is_dense_candidate(tensor, tied_)) {
         plan_.dense.push_back({.tensor = i});
         needs_.dense += tensor.bytes;
-        needs_.dense_largest = std::max(needs_.dense_largest, align_up(tensor.bytes, slab_page) + 2 * slab_page);
+      } else if (is_embedding(tensor)) {
+        needs_.looked_up += tensor.bytes;
       }
     }
+    std::ranges::stable_sort(
+        plan_.dense, {}, [this](const DensePlanEntry& entry) { return dense_use_order(model_.tensors[entry.tensor]); });
     std::ranges::sort(plan_.layers, {}, &ExpertLayerPlan::layer);
     for (ExpertLayerPlan& layer : plan_.layers) {
       std::ranges::sort(layer.parts, {}, [this](const ExpertPartPlan& part) { return use_order(part); });
       for (ExpertPartPlan& part : layer.parts) part.slab = slab_for(stride_of(model_.tensors[part.tensor]));
+    }
+  }
+
+  void collect_kept() {
+    std::vector<char> kept(model_.tensors.size(), 1);
+    for (const DensePlanEntry& entry : plan_.dense) kept[entry.tensor] = 0;
+    for (const ExpertLayerPlan& layer : plan_.layers) {
+      for (const ExpertPartPlan& part : layer.parts) kept[part.tensor] = 0;
+    }
+    for (std::uint32_t i = 0; i < kept.size(); ++i) {
+      if (kept[i] != 0 && !(is_embedding(model_.tensors[i]) && !tied_)) plan_.kept.push_back(i);
     }
   }
 
@@ -133,42 +182,45 @@ class Planner {
     return needs_.experts == 0 ? bookkeeping() : bytes;
   }
 
-  // Pins spread evenly, so that the device always has something to read while the engine computes.
-  std::uint64_t place_dense(std::uint64_t left, std::uint64_t share) {
-    const std::uint64_t ring =
-        std::min(std::max(3 * needs_.dense_largest, 32 * MiB), std::max(share / 2, 2 * needs_.dense_largest));
-    const std::uint64_t pin_budget = share > ring ? share - ring : 0;
-    std::uint64_t pinned = 0, seen = 0;
-    for (DensePlanEntry& entry : plan_.dense) {
-      const std::uint64_t bytes = align_up(model_.tensors[entry.tensor].bytes, slab_page) + 2 * slab_page;
-      seen += bytes;
-      const double due =
-          static_cast<double>(pin_budget) * (static_cast<double>(seen) / static_cast<double>(needs_.dense));
-      if (static_cast<double>(pinned + bytes) <= std::min(due, static_cast<double>(pin_budget))) {
-        entry.pinned = true;
-        entry.base = cursor_;
-        cursor_ += bytes;
-        pinned += bytes;
-      }
+  // Pinned ones and the ring; returns what they take of `left`.
+  Result<std::uint64_t> place_dense(std::uint64_t left) {
+    const std::vector<DenseTensor> tensors = dense_tensors();
+    const std::uint64_t share = needs_.experts == 0 ? left : std::max(left / 3, dense_budget_min(tensors));
+    const auto chosen = plan_dense(tensors, share);
+    if (!chosen) return fail(chosen.error());
+    for (std::size_t i = 0; i < plan_.dense.size(); ++i) {
+      if (!chosen->pinned[i]) continue;
+      plan_.dense[i].pinned = true;
+      plan_.dense[i].base = cursor_;
+      cursor_ += tensors[i].bytes;
     }
     plan_.ring_base = cursor_;
-    plan_.ring_bytes = align_down(std::min(left - pinned, ring), slab_page);
+    plan_.ring_bytes = align_down(chosen->ring_bytes, slab_page);
     cursor_ += plan_.ring_bytes;
-    return pinned + plan_.ring_bytes;
+    return chosen->pinned_bytes + plan_.ring_bytes;
+  }
+
+  std::vector<DenseTensor> dense_tensors() const {
+    std::vector<DenseTensor> tensors;
+    for (const DensePlanEntry& entry : plan_.dense) tensors.push_back({padded_bytes(model_.tensors[entry.tensor])});
+    return tensors;
   }
 
   Status place_experts(std::uint64_t left) {
-    std::uint32_t experts_max = 0;
+    std::uint32_t token_slots = 0;
     std::uint64_t slots_least = 0;
     std::vector<ExpertLayer> layers;
     for (const ExpertLayerPlan& layer : plan_.layers) {
-      experts_max = std::max(experts_max, layer.experts);
       slots_least += layer.slot_bytes;
+      token_slots = std::max(token_slots, static_cast<std::uint32_t>(layer.parts.size()) * layer.used);
       layers.push_back({.expert_bytes = layer.slot_bytes, .experts = layer.experts, .used = layer.used});
     }
-    // The window: two whole tensors where a sixth of the budget allows it, else what a sixth gives.
+    // The window holds what one token needs if no slot has it, or enough to keep the device busy while a batch computes
+    // one expert; a sixth of the budget at most.
     const std::uint64_t per_slot = window_bytes(1);
-    const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(left / 6 / per_slot, 2ULL * experts_max));
+    const auto ahead = static_cast<std::uint32_t>(window_ahead_bytes / per_slot);
+    const auto most =
+        std::min<std::uint32_t>(static_cast<std::uint32_t>(left / 6 / per_slot), std::max(token_slots, ahead));
     const auto fits = static_cast<std::uint32_t>((left - slots_least) / per_slot);
     const std::uint32_t window = std::max(window_slots_min, std::min(most, fits));
     const auto partition = partition_slots(layers, left - window_bytes(window), 1);
@@ -193,6 +245,7 @@ class Planner {
 
   const GgufModel& model_;
   const PlanOptions& options_;
+  const bool tied_;  // the embedding is the output matrix as well
   WeightPlan plan_;
   Needs needs_;
   std::uint64_t cursor_ = 0;
