@@ -101,6 +101,7 @@ artesian::Status Door::open() {
   const auto may = [this](std::uint64_t bytes) { return may_commit(bytes); };
   experts_ = std::make_unique<ExpertStore>(model_, plan_, arena_, *loader_, *eviction, may);
   dense_ = std::make_unique<DenseStream>(model_, plan_, arena_, *loader_, may);
+  routers_ = read_routers(model_, plan_, open_file_source);
   snapshot_.state = "active";
   publish(true);
   return {};
@@ -162,6 +163,9 @@ void Door::publish(bool now) {
       snapshot_.misses += counters.misses;
       snapshot_.resident_bytes += bytes;
     }
+    const SpeculationCounts guesses = experts_->speculation().total();
+    snapshot_.speculation = {.issued = guesses.guesses, .useful = guesses.useful, .late = guesses.late};
+    snapshot_.bytes_wasted = guesses.wasted_bytes;
     const DeviceCounters io = device_->counters();
     snapshot_.bytes_read = io.bytes_read;
     snapshot_.read_busy_ns = static_cast<std::uint64_t>(io.busy.count());

@@ -19,6 +19,7 @@
 #include "stream/dense.h"
 #include "stream/experts.h"
 #include "stream/file_source.h"
+#include "stream/routers.h"
 #include "stream/stats_file.h"
 
 namespace artesian::ggml {
@@ -58,6 +59,7 @@ class Door {
   ExpertStore& experts() { return *experts_; }
   DenseStream& dense() { return *dense_; }
   Loader& loader() { return *loader_; }
+  RouterGuess& routers() { return routers_; }
   const Clock& clock() const { return clock_; }
 
   // Before a graph is run: follows the memory that there is, and gives back what has become too much.
@@ -88,6 +90,7 @@ class Door {
   std::optional<Loader> loader_;
   std::unique_ptr<ExpertStore> experts_;
   std::unique_ptr<DenseStream> dense_;
+  RouterGuess routers_;
   std::optional<SharedMapping> stats_file_;
   StatsSnapshot snapshot_;
   Nanos published_{0};

@@ -9,6 +9,7 @@ namespace artesian::ggml {
 namespace {
 
 constexpr std::size_t graph_nodes_max = 64;
+constexpr std::size_t guess_tokens_max = 4;         // more tokens want more experts than idle time can bring
 constexpr std::size_t gather_bytes_max = 1U << 20;  // rows above this are not gathered while waiting helps
 
 std::int64_t elements(const Tensor* tensor) {
@@ -129,7 +130,7 @@ Status Executor::run_dense(Tensor* node, Binding& binding) {
   return status;
 }
 
-Status Executor::read_ids(const Tensor* node, const Binding& binding, std::vector<std::int32_t>& ids) {
+Status Executor::read_ids(const Tensor* node, const Binding& binding, std::vector<ExpertIndex>& ids) {
   const Tensor* source = node->src[2];
   const std::int64_t experts = binding.door->experts().layer_plan(binding.layer).experts;
   ids.clear();
@@ -144,14 +145,14 @@ Status Executor::read_ids(const Tensor* node, const Binding& binding, std::vecto
                       {.code = Code::invalid,
                        .message = fmt::format("{}: expert {} of {} was asked for", node->src[0]->name, id, experts)});
       }
-      ids.push_back(id);
+      ids.push_back(static_cast<ExpertIndex>(id));
     }
   }
   return status_success;
 }
 
 // One routing decision serves all parts of a layer: the store is told once.
-void Executor::route(const Tensor* node, const Binding& binding, std::vector<std::int32_t> ids) {
+void Executor::route(const Tensor* node, const Binding& binding, std::vector<ExpertIndex> ids) {
   Door& door = *binding.door;
   const ExpertLayerPlan& plan = door.experts().layer_plan(binding.layer);
   if (route_.door == &door && route_.layer == binding.layer && route_.number == door.experts().current_route() &&
@@ -164,7 +165,7 @@ void Executor::route(const Tensor* node, const Binding& binding, std::vector<std
   route_.parts_done.assign(plan.parts.size(), 0);
   route_.order.assign(plan.experts, 0);
   route_.experts.clear();
-  for (const std::int32_t id : route_.ids) route_.order[static_cast<std::size_t>(id)] = 1;
+  for (const ExpertIndex id : route_.ids) route_.order[id] = 1;
   for (ExpertIndex expert = 0; expert < plan.experts; ++expert) {
     if (route_.order[expert] == 0) continue;
     route_.order[expert] = static_cast<std::uint32_t>(route_.experts.size());
@@ -172,11 +173,45 @@ void Executor::route(const Tensor* node, const Binding& binding, std::vector<std
   }
   const bool many = node->src[2]->ne[1] > 1 && route_.experts.size() * 2 > plan.experts;
   if (binding.layer == 0) door.count_token(static_cast<std::uint64_t>(node->src[2]->ne[1]));
-  route_.number = door.experts().route(binding.layer, route_.experts, binding.part, many);
+  route_.number = door.experts().route({.layer = binding.layer,
+                                        .part = binding.part,
+                                        .experts = route_.experts,
+                                        .by_token = route_.ids,
+                                        .per_token = static_cast<std::size_t>(node->src[2]->ne[0]),
+                                        .many = many});
+  guess(node, binding);
+}
+
+// What the next layer may want, as long as the input of this one is at hand.
+void Executor::guess(const Tensor* node, const Binding& binding) {
+  route_.guesses.clear();
+  const Tensor* input = node->src[1];
+  const std::size_t next = binding.layer + 1;
+  RouterGuess& routers = binding.door->routers();
+  const auto width = static_cast<std::size_t>(input->ne[0]), tokens = static_cast<std::size_t>(input->ne[2]);
+  if (input->ne[1] != 1 || tokens > guess_tokens_max || next >= binding.door->experts().layer_count() ||
+      !routers.knows(next, width) || !binding.door->experts().may_speculate(next)) {
+    return;
+  }
+  route_.guessed_layer = next;
+  const std::size_t used = binding.door->experts().layer_plan(next).used;
+  for (std::size_t token = 0; token < tokens; ++token) {
+    const auto* values = reinterpret_cast<const float*>(static_cast<const char*>(input->data) + token * input->nb[2]);
+    for (const ExpertIndex expert : routers.rank(next, {values, width}, used)) {
+      if (std::ranges::find(route_.guesses, expert) == route_.guesses.end()) route_.guesses.push_back(expert);
+    }
+  }
+}
+
+// Once the device has nothing to do for this layer.
+void Executor::speculate(const Binding& binding) {
+  if (route_.guesses.empty() || !binding.door->loader().idle()) return;
+  binding.door->experts().speculate(route_.guessed_layer, route_.guesses);
+  route_.guesses.clear();
 }
 
 Status Executor::run_experts(Tensor* node, Binding& binding) {
-  std::vector<std::int32_t> ids;
+  std::vector<ExpertIndex> ids;
   if (const Status status = read_ids(node, binding, ids); status != status_success) return status;
   if (route_.door != binding.door || route_.layer != binding.layer) {
     if (const Status status = flush(); status != status_success) return status;
@@ -200,7 +235,10 @@ Status Executor::run_experts(Tensor* node, Binding& binding) {
       failed += store.failed(part, i) ? 1 : 0;
     }
     if (failed > 0) return refuse(*binding.door, binding.door->loader().last_error());
-    if (requested == left) store.read_ahead(part);
+    if (requested == left) {
+      store.read_ahead(part);
+      speculate(binding);
+    }
     if (ready == done.size()) return run_whole(node, binding);
     const bool wait = ready == 0 || (!gather && requested == left && ready < left);
     if (!wait) {
@@ -235,8 +273,8 @@ Status Executor::run_whole(Tensor* node, const Binding& binding) {
   set_contiguous(item.ids, sizeof(std::int32_t));
   item.id_data.reserve(route_.ids.size());
   std::uint32_t slots = 0;
-  for (const std::int32_t id : route_.ids) {
-    const std::uint32_t slot = store.index(binding.part, route_.order[static_cast<std::size_t>(id)]);
+  for (const ExpertIndex id : route_.ids) {
+    const std::uint32_t slot = store.index(binding.part, route_.order[id]);
     slots = std::max(slots, slot + 1);
     item.id_data.push_back(static_cast<std::int32_t>(slot));
   }
@@ -274,7 +312,7 @@ Status Executor::compute_rows(Tensor* node, const Binding& binding, const std::v
   const auto width = static_cast<std::size_t>(input->ne[0]), height = static_cast<std::size_t>(node->ne[0]);
   std::vector<std::size_t> pairs;
   for (std::size_t i = 0; i < route_.ids.size(); ++i) {
-    if (chosen[route_.order[static_cast<std::size_t>(route_.ids[i])]] != 0) pairs.push_back(i);
+    if (chosen[route_.order[route_.ids[i]]] != 0) pairs.push_back(i);
   }
   gathered_.resize(pairs.size() * width);
   scattered_.resize(pairs.size() * height);
@@ -286,8 +324,7 @@ Status Executor::compute_rows(Tensor* node, const Binding& binding, const std::v
     const char* from = static_cast<const char*>(input->data) + token * static_cast<std::int64_t>(input->nb[2]) +
                        (k % input->ne[1]) * static_cast<std::int64_t>(input->nb[1]);
     std::memcpy(&gathered_[row * width], from, width * sizeof(float));
-    const std::uint32_t slot =
-        binding.door->experts().index(binding.part, route_.order[static_cast<std::size_t>(route_.ids[pairs[row]])]);
+    const std::uint32_t slot = binding.door->experts().index(binding.part, route_.order[route_.ids[pairs[row]]]);
     slots = std::max(slots, slot + 1);
     item.id_data.push_back(static_cast<std::int32_t>(slot));
   }

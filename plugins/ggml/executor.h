@@ -33,17 +33,21 @@ class Executor {
   struct Route {  // whose experts the store was last told
     Door* door = nullptr;
     std::size_t layer = 0;
-    std::uint64_t number = 0;  // the store's; another one there means that another context has routed since
-    std::vector<std::int32_t> ids;
+    std::uint64_t number = 0;          // the store's; another one there means that another context has routed since
+    std::vector<ExpertIndex> ids;      // by token, as the router chose
     std::vector<ExpertIndex> experts;  // distinct, ascending
     std::vector<std::uint32_t> order;  // by expert: index into `experts`
     std::vector<char> parts_done;
+    std::vector<ExpertIndex> guesses;  // for the next layer, most likely ones first
+    std::size_t guessed_layer = 0;
   };
 
   Status run_dense(Tensor* node, Binding& binding);
   Status run_experts(Tensor* node, Binding& binding);
-  Status read_ids(const Tensor* node, const Binding& binding, std::vector<std::int32_t>& ids);
-  void route(const Tensor* node, const Binding& binding, std::vector<std::int32_t> ids);
+  Status read_ids(const Tensor* node, const Binding& binding, std::vector<ExpertIndex>& ids);
+  void route(const Tensor* node, const Binding& binding, std::vector<ExpertIndex> ids);
+  void guess(const Tensor* node, const Binding& binding);
+  void speculate(const Binding& binding);
   Status run_whole(Tensor* node, const Binding& binding);
   Status run_ready(Tensor* node, const Binding& binding, std::vector<char>& done, std::size_t& left);
   Status compute_rows(Tensor* node, const Binding& binding, const std::vector<char>& chosen);

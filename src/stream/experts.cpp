@@ -1,15 +1,21 @@
 #include "stream/experts.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace artesian {
 
 ExpertStore::ExpertStore(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
                          const EvictionInfo& eviction, std::function<bool(std::uint64_t bytes)> may_commit)
-    : model_(model), plan_(plan), arena_(arena), loader_(loader), may_commit_(std::move(may_commit)) {
+    : model_(model),
+      plan_(plan),
+      arena_(arena),
+      loader_(loader),
+      may_commit_(std::move(may_commit)),
+      gate_(plan.layers.size()) {
   for (const ExpertLayerPlan& layer : plan.layers) {
     Layer state;
-    state.slots.assign(layer.slots, none);
+    state.slots.resize(layer.slots);
     state.slot_of.assign(layer.experts, none);
     state.loads.assign(layer.parts.size(), std::vector<Load>(layer.slots));
     state.policy = eviction.make(layer.experts);
@@ -48,89 +54,204 @@ void ExpertStore::start(std::size_t layer, std::size_t part, ExpertIndex expert,
                 io_class);
 }
 
-std::uint64_t ExpertStore::route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many) {
-  layer_ = layer;
-  many_ = many;
-  experts_.assign(experts.begin(), experts.end());
-  Layer& state = layers_[layer];
+std::uint64_t ExpertStore::route(const Route& route) {
+  layer_ = route.layer;
+  many_ = route.many;
+  experts_.assign(route.experts.begin(), route.experts.end());
+  Layer& state = layers_[layer_];
   used_.assign(state.slot_of.size(), 0);
-  for (const ExpertIndex expert : experts) used_[expert] = 1;
-  drop_stale(layer);
-  if (!many) state.policy->on_use(experts);
-  for (const ExpertIndex expert : experts) {
-    if (state.slot_of[expert] != none) {
-      ++state.counters.hits;
-    } else {
-      ++state.counters.misses;
-      admit(layer, expert, many);
+  for (const ExpertIndex expert : experts_) used_[expert] = 1;
+  if (layer_ == 0) gate_.on_step();
+  drop_stale(layer_);
+  learn(route);
+  settle_guesses(layer_);
+  missing_.clear();
+  for (const ExpertIndex expert : experts_) {
+    const std::uint32_t slot = state.slot_of[expert];
+    ++(slot != none ? state.counters.hits : state.counters.misses);
+    if (slot == none) {
+      missing_.push_back(expert);
+    } else if (state.slots[slot].spare) {
+      keep_used_spare(layer_, slot);
     }
   }
+  // Those that most tokens use get what slots there are.
+  std::ranges::stable_sort(missing_, std::greater{}, [this](ExpertIndex expert) { return uses_[expert]; });
+  for (const ExpertIndex expert : missing_) admit(layer_, expert);
+  for (Slot& slot : state.slots) slot.admitted = false;
   // Reads in the order in which the parts will be needed: this part of all experts first.
-  const std::size_t parts = plan_.layers[layer].parts.size();
+  const std::size_t parts = plan_.layers[layer_].parts.size();
   for (std::size_t step = 0; step < parts; ++step) {
-    const std::size_t current = (part + step) % parts;
-    for (const ExpertIndex expert : experts) {
+    const std::size_t current = (route.part + step) % parts;
+    for (const ExpertIndex expert : experts_) {
       const std::uint32_t slot = state.slot_of[expert];
       if (slot == none) continue;
       Load& load = state.loads[current][slot];
-      if (load.failed) start(layer, current, expert, slot, load, IoClass::demand);
+      if (load.failed) start(layer_, current, expert, slot, load, IoClass::demand);
     }
   }
   return ++route_number_;
 }
 
-// A missing expert gets a slot, its loads marked as yet to come; or none, and goes through the window.
-void ExpertStore::admit(std::size_t layer, ExpertIndex expert, bool many) {
-  const std::uint32_t slot = choose_slot(layer, expert, many);
-  if (slot == none) return;
-  Layer& state = layers_[layer];
-  if (state.slots[slot] != none) {
-    state.slot_of[state.slots[slot]] = none;
-  } else {
-    ++state.counters.resident;
+// The policy learns of a batch token by token: what many of its tokens use, the next ones will use, too.
+void ExpertStore::learn(const Route& route) {
+  uses_.assign(used_.size(), 0);
+  for (std::size_t at = 0; at + route.per_token <= route.by_token.size(); at += route.per_token) {
+    const auto token = route.by_token.subspan(at, route.per_token);
+    layers_[route.layer].policy->on_use(token);
+    for (const ExpertIndex expert : token) ++uses_[expert];
   }
-  state.slots[slot] = expert;
-  state.slot_of[expert] = slot;
+}
+
+// The router has chosen: were the guesses right?
+void ExpertStore::settle_guesses(std::size_t layer) {
+  Layer& state = layers_[layer];
+  for (std::uint32_t index = 0; index < state.touched; ++index) {
+    Slot& slot = state.slots[index];
+    if (!slot.guess) continue;
+    slot.guess = false;
+    const bool arrived = std::ranges::all_of(state.loads, [index](const auto& loads) { return loads[index].ready(); });
+    GuessOutcome outcome = GuessOutcome::wasted;
+    if (used_[slot.expert] != 0) outcome = arrived ? GuessOutcome::useful : GuessOutcome::late;
+    gate_.record(layer, outcome, plan_.layers[layer].slot_bytes);
+    if (outcome == GuessOutcome::wasted && slot.spare) {  // the first to be read over
+      std::erase(state.spares, index);
+      state.spares.push_front(index);
+    }
+  }
+}
+
+// A used expert in a spare slot stays for good if it is worth more than another that does not: that one's slot is spare
+// now.
+void ExpertStore::keep_used_spare(std::size_t layer, std::uint32_t slot) {
+  Layer& state = layers_[layer];
+  const std::uint32_t instead = victim(state, state.slots[slot].expert);
+  std::erase(state.spares, slot);
+  if (instead != none) {
+    state.slots[slot].spare = false;
+    make_spare(state, instead);
+  } else {
+    state.spares.push_back(slot);
+  }
+}
+
+// A missing expert gets a slot, its loads marked as yet to come; or none, and goes through the window.
+void ExpertStore::admit(std::size_t layer, ExpertIndex expert) {
+  const std::uint32_t slot = choose_slot(layer, expert);
+  if (slot == none) return;
+  place(layer, slot, expert);
+  Layer& state = layers_[layer];
+  state.slots[slot].admitted = true;
   for (std::size_t part = 0; part < state.loads.size(); ++part) {
-    state.loads[part][slot] = Load{.pending = 0, .failed = true};  // not there; route() starts it
     const std::uint32_t ahead = find_window(layer, part, expert);
     if (ahead != none) free_window(plan_.layers[layer].parts[part].slab, ahead);
   }
 }
 
-std::uint32_t ExpertStore::choose_slot(std::size_t layer, ExpertIndex expert, bool many) {
+// Whoever was in the slot is no longer there; the new one's bytes have yet to be asked for.
+void ExpertStore::place(std::size_t layer, std::uint32_t slot, ExpertIndex expert) {
+  Layer& state = layers_[layer];
+  if (state.slots[slot].expert != none) {
+    state.slot_of[state.slots[slot].expert] = none;
+  } else {
+    ++state.counters.resident;
+  }
+  state.slots[slot].expert = expert;
+  state.slots[slot].guess = false;
+  state.slot_of[expert] = slot;
+  for (auto& loads : state.loads) loads[slot] = Load{.pending = 0, .failed = true};
+}
+
+// One that nobody is in, new memory if the governor allows it.
+std::uint32_t ExpertStore::free_slot(std::size_t layer) {
   Layer& state = layers_[layer];
   for (std::uint32_t slot = 0; slot < state.touched; ++slot) {
-    if (state.slots[slot] == none && !busy(state, slot)) return slot;
+    if (state.slots[slot].expert == none && !busy(state, slot)) return slot;
   }
-  if (state.touched < state.slots.size()) {
-    std::uint64_t cost = 0;
+  if (state.touched == state.slots.size()) return none;
+  std::uint64_t cost = 0;
+  for (std::size_t part = 0; part < state.loads.size(); ++part) {
+    cost += arena_.commit_cost(slot_offset(layer, part, state.touched), stride(layer, part));
+  }
+  if (cost > 0 && may_commit_ && !may_commit_(cost)) return none;
+  for (std::size_t part = 0; part < state.loads.size(); ++part) {
+    arena_.commit(slot_offset(layer, part, state.touched), stride(layer, part));
+  }
+  return state.touched++;
+}
+
+std::uint32_t ExpertStore::choose_slot(std::size_t layer, ExpertIndex expert) {
+  if (const std::uint32_t slot = free_slot(layer); slot != none) return slot;
+  Layer& state = layers_[layer];
+  const std::uint32_t evicted = victim(state, expert);
+  const std::uint32_t spare = take_spare(state);
+  if (spare == none) return evicted;
+  if (evicted == none) {
+    state.spares.push_back(spare);  // not worth keeping: it stays spare
+  } else {
+    state.slots[spare].spare = false;
+    make_spare(state, evicted);
+  }
+  return spare;
+}
+
+// The spare slot that gives way first, no longer on the list; none if all are in use.
+std::uint32_t ExpertStore::take_spare(Layer& layer) {
+  for (auto at = layer.spares.begin(); at != layer.spares.end(); ++at) {
+    const Slot& slot = layer.slots[*at];
+    if (slot.guess || slot.admitted || busy(layer, *at) || (slot.expert != none && used_[slot.expert] != 0)) continue;
+    const std::uint32_t index = *at;
+    layer.spares.erase(at);
+    return index;
+  }
+  return none;
+}
+
+void ExpertStore::make_spare(Layer& layer, std::uint32_t slot) {
+  layer.slots[slot].spare = true;
+  layer.spares.push_back(slot);
+}
+
+std::uint32_t ExpertStore::spares_wanted(std::size_t layer) const {
+  return std::min(plan_.layers[layer].used, layers_[layer].touched / 8);
+}
+
+void ExpertStore::speculate(std::size_t layer, std::span<const ExpertIndex> experts) {
+  Layer& state = layers_[layer];
+  if (!gate_.open(layer)) return;
+  used_.assign(state.slot_of.size(), 0);
+  for (const ExpertIndex expert : experts) used_[expert] = 1;
+  for (const ExpertIndex expert : experts) {
+    if (state.slot_of[expert] != none) continue;
+    if (state.spares.size() < spares_wanted(layer)) {
+      if (const std::uint32_t slot = victim(state, expert); slot != none) make_spare(state, slot);
+    }
+    const std::uint32_t slot = take_spare(state);
+    if (slot == none) return;
+    state.spares.push_back(slot);
+    place(layer, slot, expert);
+    state.slots[slot].guess = true;
     for (std::size_t part = 0; part < state.loads.size(); ++part) {
-      cost += arena_.commit_cost(slot_offset(layer, part, state.touched), stride(layer, part));
-    }
-    if (cost == 0 || !may_commit_ || may_commit_(cost)) {
-      for (std::size_t part = 0; part < state.loads.size(); ++part) {
-        arena_.commit(slot_offset(layer, part, state.touched), stride(layer, part));
-      }
-      return state.touched++;
+      start(layer, part, expert, slot, state.loads[part][slot], IoClass::staged);
     }
   }
-  return many ? none : evict(state, expert);
 }
 
 bool ExpertStore::busy(const Layer& layer, std::uint32_t slot) const {
   return std::ranges::any_of(layer.loads, [slot](const auto& loads) { return loads[slot].pending > 0; });
 }
 
-std::uint32_t ExpertStore::evict(Layer& layer, ExpertIndex expert) {
+// The slot that the policy would give to `incoming`: of those that are not spare, not busy and not in use.
+std::uint32_t ExpertStore::victim(Layer& layer, ExpertIndex incoming) {
   candidates_.clear();
   for (std::uint32_t slot = 0; slot < layer.touched; ++slot) {
-    const ExpertIndex resident = layer.slots[slot];
-    if (resident != none && used_[resident] == 0 && !busy(layer, slot)) candidates_.push_back(resident);
+    const Slot& it = layer.slots[slot];
+    if (it.expert == none || it.spare || it.admitted || used_[it.expert] != 0 || busy(layer, slot)) continue;
+    candidates_.push_back(it.expert);
   }
   if (candidates_.empty()) return none;
-  const auto victim = layer.policy->victim(candidates_, expert);
-  return victim ? layer.slot_of[candidates_[*victim]] : none;
+  const auto chosen = layer.policy->victim(candidates_, incoming);
+  return chosen ? layer.slot_of[candidates_[*chosen]] : none;
 }
 
 std::uint32_t ExpertStore::find_window(std::size_t layer, std::size_t part, ExpertIndex expert) const {
@@ -255,11 +376,12 @@ std::size_t ExpertStore::layer_to_shrink() const {
 std::uint64_t ExpertStore::give_back_slot(std::size_t layer) {
   Layer& state = layers_[layer];
   const std::uint32_t slot = --state.touched;
-  if (state.slots[slot] != none) {
-    state.slot_of[state.slots[slot]] = none;
-    state.slots[slot] = none;
+  if (state.slots[slot].expert != none) {
+    state.slot_of[state.slots[slot].expert] = none;
     --state.counters.resident;
   }
+  if (state.slots[slot].spare) std::erase(state.spares, slot);
+  state.slots[slot] = {};
   std::uint64_t freed = 0;
   for (std::size_t part = 0; part < state.loads.size(); ++part) {
     state.loads[part][slot] = Load{};

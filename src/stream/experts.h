@@ -2,10 +2,14 @@
 // node before it touches a weight; route() then starts all that is missing, companions included (gate, up and down of
 // an expert share one slot number), and the caller computes what is ready while the rest arrives.
 //
+// A few slots of each layer are spare: they hold what the policy let go last and what was read on a guess, and are the
+// first to be read over. So a guess never pushes out what the policy keeps.
+//
 // Threads: one caller at a time. Borrows model, plan, arena and loader.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -15,6 +19,7 @@
 #include "format/gguf_model.h"
 #include "platform/arena.h"
 #include "policy/eviction.h"
+#include "policy/speculation.h"
 #include "stream/loader.h"
 #include "stream/plan.h"
 
@@ -34,11 +39,25 @@ class ExpertStore {
   std::size_t layer_count() const { return layers_.size(); }
   const ExpertLayerPlan& layer_plan(std::size_t layer) const { return plan_.layers[layer]; }
 
-  // The router of `layer` chose `experts` (distinct). Starts what is missing, `part` first. `many` says that this is a
-  // batch that will touch most experts: it then evicts nothing, and goes through the window. The answer is this route's
-  // number. Several callers may share a store: whoever finds another number in current_route() must route again, for
-  // all that follows is about the last route only.
-  std::uint64_t route(std::size_t layer, std::span<const ExpertIndex> experts, std::size_t part, bool many);
+  struct Route {
+    std::size_t layer = 0;
+    std::size_t part = 0;                   // whose bytes are wanted first
+    std::span<const ExpertIndex> experts;   // that the router chose, distinct
+    std::span<const ExpertIndex> by_token;  // the same as they were chosen: `per_token` for each token
+    std::size_t per_token = 1;
+    bool many = false;  // a batch that touches most experts: what has no slot goes through the window
+  };
+
+  // The router has chosen. Starts what is missing. The answer is this route's number. Several callers may share a
+  // store: whoever finds another number in current_route() must route again, for all that follows is about the last
+  // route only.
+  std::uint64_t route(const Route& route);
+
+  // These experts may be wanted next in that layer, most likely ones first: those that are missing are read into slots
+  // that hold nothing of worth. For idle device time. Does nothing where guesses have not paid.
+  void speculate(std::size_t layer, std::span<const ExpertIndex> experts);
+  bool may_speculate(std::size_t layer) const { return gate_.open(layer); }
+  const SpeculationGate& speculation() const { return gate_; }
 
   std::uint64_t current_route() const { return route_number_; }
 
@@ -68,11 +87,18 @@ class ExpertStore {
  private:
   static constexpr std::uint32_t none = ~0U;
 
+  struct Slot {
+    ExpertIndex expert = none;  // who is there; none: nobody
+    bool spare = false;         // gives way before all others
+    bool guess = false;         // read on a guess whose outcome is not known yet
+    bool admitted = false;      // by the route under way
+  };
   struct Layer {
-    std::vector<ExpertIndex> slots;        // who is there; none: nobody
+    std::vector<Slot> slots;
     std::vector<std::uint32_t> slot_of;    // by expert; none if not resident
     std::vector<std::vector<Load>> loads;  // by part, by slot
     std::unique_ptr<EvictionPolicy> policy;
+    std::deque<std::uint32_t> spares;  // the next to give way first
     ExpertCounters counters;
     std::uint32_t touched = 0;  // slots 0 .. touched-1 have memory
   };
@@ -83,9 +109,17 @@ class ExpertStore {
   };
 
   std::uint64_t slot_offset(std::size_t layer, std::size_t part, std::uint32_t slot) const;
-  void admit(std::size_t layer, ExpertIndex expert, bool many);
-  std::uint32_t choose_slot(std::size_t layer, ExpertIndex expert, bool many);
-  std::uint32_t evict(Layer& layer, ExpertIndex expert);
+  void learn(const Route& route);
+  void settle_guesses(std::size_t layer);
+  void admit(std::size_t layer, ExpertIndex expert);
+  void place(std::size_t layer, std::uint32_t slot, ExpertIndex expert);
+  std::uint32_t free_slot(std::size_t layer);
+  std::uint32_t choose_slot(std::size_t layer, ExpertIndex expert);
+  std::uint32_t take_spare(Layer& layer);
+  void make_spare(Layer& layer, std::uint32_t slot);
+  std::uint32_t spares_wanted(std::size_t layer) const;
+  std::uint32_t victim(Layer& layer, ExpertIndex incoming);
+  void keep_used_spare(std::size_t layer, std::uint32_t slot);
   bool busy(const Layer& layer, std::uint32_t slot) const;
   std::size_t layer_to_shrink() const;
   std::uint64_t give_back_slot(std::size_t layer);
@@ -106,6 +140,7 @@ class ExpertStore {
   Loader& loader_;
   std::function<bool(std::uint64_t bytes)> may_commit_;
   std::vector<Layer> layers_;
+  SpeculationGate gate_;
   std::vector<std::vector<WindowSlot>> windows_;  // by slab
 
   // The route under way.
@@ -113,7 +148,9 @@ class ExpertStore {
   std::size_t layer_ = 0;
   bool many_ = false;
   std::vector<ExpertIndex> experts_;
-  std::vector<char> used_;  // by expert: does the route use it
+  std::vector<char> used_;            // by expert: does the route (or the guess) under way use it
+  std::vector<std::uint32_t> uses_;   // by expert: how many tokens do
+  std::vector<ExpertIndex> missing_;  // scratch
   std::vector<ExpertIndex> candidates_;
 };
 

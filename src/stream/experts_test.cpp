@@ -112,18 +112,26 @@ int run_routes(Rig& rig, std::uint64_t seed, int steps) {
   std::vector<std::size_t> parts = {0, 1, 2};
   int failures = 0;
   for (int step = 0; step < steps; ++step) {
+    if (random() % 4 == 0) rig.store.shrink(1 + random() % rig.world.plan.arena_bytes);
     const bool many = random() % 4 == 0;
     std::ranges::shuffle(parts, random);
     for (std::size_t layer = 0; layer < 3; ++layer) {
       std::ranges::shuffle(all, random);
       std::vector<ExpertIndex> chosen(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(many ? all.size() : 2));
       std::ranges::sort(chosen);
-      rig.store.route(layer, chosen, parts[0], many);
+      rig.store.route({.layer = layer,
+                       .part = parts[0],
+                       .experts = chosen,
+                       .by_token = chosen,
+                       .per_token = many ? 4U : 2U,
+                       .many = many});
       for (const std::size_t part : parts) {
         if (rig.node(layer, part, chosen)) continue;
         ++failures;
         break;
       }
+      std::ranges::shuffle(all, random);
+      if (random() % 2 == 0) rig.store.speculate((layer + 1) % 3, std::span(all).first(4));
     }
   }
   rig.loader.drain();
@@ -131,12 +139,16 @@ int run_routes(Rig& rig, std::uint64_t seed, int steps) {
 }
 
 TEST(Experts, EveryRouteEndsWithTheRightBytesHoweverSmallTheRoom) {
-  for (const std::uint64_t width : {64U, 2048U}) {
-    World world(8, width, 2, 1);
+  for (const auto& [width, slots] :
+       std::vector<std::pair<std::uint64_t, std::uint32_t>>{{64, 2}, {2048, 2}, {64, 24}}) {
+    World world(slots > 8 ? 40 : 8, width, slots, 1);
     for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-      SCOPED_TRACE(fmt::format("width {}, seed {}", width, seed));
+      SCOPED_TRACE(fmt::format("width {}, {} slots, seed {}", width, slots, seed));
       Rig rig(world, {.seed = seed, .hold_max = 3});
       EXPECT_EQ(run_routes(rig, seed, 30), 0);
+      if (slots > 8) {
+        EXPECT_GT(rig.store.speculation().total().guesses, 0U);
+      }
       EXPECT_LE(rig.arena.committed(), align_up(world.plan.arena_bytes, slab_page));
     }
   }
@@ -146,13 +158,13 @@ TEST(Experts, ARouteOfAnotherCallerIsNoticed) {
   World world(8, 64, 2, 2);
   Rig rig(world, {});
   const std::vector<ExpertIndex> mine = {1, 2}, theirs = {5, 6};
-  const std::uint64_t number = rig.store.route(0, mine, 0, false);
+  const std::uint64_t number = rig.store.route({.experts = mine, .by_token = mine});
   EXPECT_EQ(rig.store.current_route(), number);
   EXPECT_TRUE(rig.node(0, 0, mine));
-  EXPECT_NE(rig.store.route(0, theirs, 0, false), number);
+  EXPECT_NE(rig.store.route({.experts = theirs, .by_token = theirs}), number);
   EXPECT_NE(rig.store.current_route(), number);
   EXPECT_TRUE(rig.node(0, 0, theirs));
-  rig.store.route(0, mine, 1, false);
+  rig.store.route({.part = 1, .experts = mine, .by_token = mine});
   EXPECT_TRUE(rig.node(0, 1, mine));
   rig.loader.drain();
 }
