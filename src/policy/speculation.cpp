@@ -21,11 +21,13 @@ void add(SpeculationCounts& counts, GuessOutcome outcome, std::uint64_t bytes) {
   }
 }
 
-// Late guesses count as read, but neither as gain nor as loss.
-double gain(const SpeculationCounts& counts, double wasted_weight) {
+// A late guess has spared a part of its wait.
+double gain(const SpeculationCounts& counts, double late_weight, double wasted_weight) {
   const double read = static_cast<double>(counts.useful_bytes + counts.late_bytes + counts.wasted_bytes);
   if (read == 0) return 0;
-  return (static_cast<double>(counts.useful_bytes) - wasted_weight * static_cast<double>(counts.wasted_bytes)) / read;
+  return (static_cast<double>(counts.useful_bytes) + late_weight * static_cast<double>(counts.late_bytes) -
+          wasted_weight * static_cast<double>(counts.wasted_bytes)) /
+         read;
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ void SpeculationGate::record(std::size_t layer, GuessOutcome outcome, std::uint6
 }
 
 void SpeculationGate::judge(Layer& layer) {
-  const double verdict = gain(layer.window, settings_.wasted_weight);
+  const double verdict = gain(layer.window, settings_.late_weight, settings_.wasted_weight);
   layer.window = {};
   const double bar = layer.state == State::open ? settings_.off_below : settings_.on_above;
   if (verdict >= bar) {

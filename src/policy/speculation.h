@@ -22,6 +22,7 @@ struct SpeculationCounts {
 
 struct SpeculationSettings {
   std::uint32_t window_guesses = 64;      // a verdict takes so many outcomes
+  double late_weight = 0.5;               // what a byte of a late guess is worth, against a useful one
   double wasted_weight = 0.5;             // what a wasted byte costs, against a useful byte saved
   double off_below = 0.0;                 // gain per byte read (1 best, -wasted_weight worst) below which a gate closes
   double on_above = 0.1;                  // and above which a trial opens it again; the gap is the hysteresis

@@ -22,11 +22,11 @@ std::byte* DenseStream::place(std::uint32_t tensor, std::uint64_t base) const {
   return arena_.data() + base + model_.tensors[tensor].offset % slab_page;
 }
 
-void DenseStream::start(Load& load, std::uint32_t tensor, std::uint64_t base, IoClass io_class) {
+void DenseStream::start(Load& load, std::uint32_t tensor, std::uint64_t base, Loader::Urgency urgency) {
   const GgufTensor& facts = model_.tensors[tensor];
   loader_.start(load,
                 {.file = facts.file, .offset = facts.offset, .bytes = facts.bytes, .destination = place(tensor, base)},
-                io_class);
+                urgency);
 }
 
 DenseStream::Entry* DenseStream::find(std::uint32_t tensor) {
@@ -37,7 +37,7 @@ DenseStream::Entry* DenseStream::find(std::uint32_t tensor) {
 }
 
 // A contiguous piece of the ring behind the newest entry, or none.
-DenseStream::Entry* DenseStream::push(std::uint32_t tensor, IoClass io_class) {
+DenseStream::Entry* DenseStream::push(std::uint32_t tensor, Loader::Urgency urgency) {
   const std::uint64_t bytes = padded_bytes(model_.tensors[tensor]);
   std::uint64_t at = 0;
   if (!ring_.empty()) {
@@ -51,13 +51,13 @@ DenseStream::Entry* DenseStream::push(std::uint32_t tensor, IoClass io_class) {
   if (at + bytes > plan_.ring_bytes) return nullptr;
   ring_.push_back(std::make_unique<Entry>(Entry{.tensor = tensor, .at = at, .end = at + bytes}));
   arena_.commit(plan_.ring_base + at, bytes);
-  start(ring_.back()->load, tensor, plan_.ring_base + at, io_class);
+  start(ring_.back()->load, tensor, plan_.ring_base + at, urgency);
   return ring_.back().get();
 }
 
 // Gives up what was read ahead, oldest first, until the tensor can be read.
 void DenseStream::make_room(std::uint32_t tensor) {
-  while (push(tensor, IoClass::demand) == nullptr && !ring_.empty()) {
+  while (push(tensor, Loader::Urgency::needed) == nullptr && !ring_.empty()) {
     while (ring_.front()->load.pending > 0) loader_.wait();
     ring_.pop_front();
   }
@@ -70,7 +70,7 @@ void DenseStream::read_ahead() {
     if (following == next_.end()) return;
     tensor = following->second;
     if (find(tensor) != nullptr) return;  // the ring holds a whole cycle
-    if (push(tensor, IoClass::staged) == nullptr) return;
+    if (push(tensor, Loader::Urgency::expected) == nullptr) return;
   }
 }
 
@@ -99,7 +99,7 @@ Result<std::byte*> DenseStream::acquire_pinned(std::uint32_t tensor, Pinned& pin
   const bool there = pinned.started && pinned.load.ready();
   ++(there ? counters_.hits : counters_.misses);
   if (there) return place(tensor, pinned.base);
-  if (!pinned.started || pinned.load.failed) start(pinned.load, tensor, pinned.base, IoClass::demand);
+  if (!pinned.started || pinned.load.failed) start(pinned.load, tensor, pinned.base, Loader::Urgency::needed);
   pinned.started = true;
   if (auto arrived = loader_.finish(pinned.load); !arrived) return fail(std::move(arrived.error()));
   return place(tensor, pinned.base);

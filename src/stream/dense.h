@@ -58,10 +58,10 @@ class DenseStream {
   Result<std::byte*> acquire_pinned(std::uint32_t tensor, Pinned& pinned);
   bool may_stream(std::uint32_t tensor) const;
   Entry* find(std::uint32_t tensor);
-  Entry* push(std::uint32_t tensor, IoClass io_class);
+  Entry* push(std::uint32_t tensor, Loader::Urgency urgency);
   void make_room(std::uint32_t tensor);
   void read_ahead();
-  void start(Load& load, std::uint32_t tensor, std::uint64_t base, IoClass io_class);
+  void start(Load& load, std::uint32_t tensor, std::uint64_t base, Loader::Urgency urgency);
   std::byte* place(std::uint32_t tensor, std::uint64_t base) const;
 
   const GgufModel& model_;

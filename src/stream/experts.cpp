@@ -44,14 +44,14 @@ std::uint32_t ExpertStore::window_index(std::size_t layer, std::size_t part, std
 }
 
 void ExpertStore::start(std::size_t layer, std::size_t part, ExpertIndex expert, std::uint32_t index, Load& load,
-                        IoClass io_class) {
+                        Loader::Urgency urgency) {
   const GgufTensor& tensor = model_.tensors[plan_.layers[layer].parts[part].tensor];
   loader_.start(load,
                 {.file = tensor.file,
                  .offset = tensor.offset + expert * tensor.matrix_bytes(),
                  .bytes = tensor.matrix_bytes(),
                  .destination = base(layer, part) + index * stride(layer, part)},
-                io_class);
+                urgency);
 }
 
 std::uint64_t ExpertStore::route(const Route& route) {
@@ -68,7 +68,7 @@ std::uint64_t ExpertStore::route(const Route& route) {
   missing_.clear();
   for (const ExpertIndex expert : experts_) {
     const std::uint32_t slot = state.slot_of[expert];
-    ++(slot != none ? state.counters.hits : state.counters.misses);
+    ++(slot != none && !failed_anywhere(state, slot) ? state.counters.hits : state.counters.misses);
     if (slot == none) {
       missing_.push_back(expert);
     } else if (state.slots[slot].spare) {
@@ -87,7 +87,7 @@ std::uint64_t ExpertStore::route(const Route& route) {
       const std::uint32_t slot = state.slot_of[expert];
       if (slot == none) continue;
       Load& load = state.loads[current][slot];
-      if (load.failed) start(layer_, current, expert, slot, load, IoClass::demand);
+      if (load.failed) start(layer_, current, expert, slot, load, Loader::Urgency::needed);
     }
   }
   return ++route_number_;
@@ -114,6 +114,10 @@ void ExpertStore::settle_guesses(std::size_t layer) {
     GuessOutcome outcome = GuessOutcome::wasted;
     if (used_[slot.expert] != 0) outcome = arrived ? GuessOutcome::useful : GuessOutcome::late;
     gate_.record(layer, outcome, plan_.layers[layer].slot_bytes);
+    for (auto& loads : state.loads) {
+      if (outcome == GuessOutcome::late) loader_.promote(loads[index]);
+      if (outcome == GuessOutcome::wasted) loader_.drop(loads[index]);
+    }
     if (outcome == GuessOutcome::wasted && slot.spare) {  // the first to be read over
       std::erase(state.spares, index);
       state.spares.push_front(index);
@@ -213,7 +217,7 @@ void ExpertStore::make_spare(Layer& layer, std::uint32_t slot) {
 }
 
 std::uint32_t ExpertStore::spares_wanted(std::size_t layer) const {
-  return std::min(plan_.layers[layer].used, layers_[layer].touched / 8);
+  return std::min(plan_.layers[layer].used / 2, layers_[layer].touched / 5);
 }
 
 void ExpertStore::speculate(std::size_t layer, std::span<const ExpertIndex> experts) {
@@ -232,9 +236,13 @@ void ExpertStore::speculate(std::size_t layer, std::span<const ExpertIndex> expe
     place(layer, slot, expert);
     state.slots[slot].guess = true;
     for (std::size_t part = 0; part < state.loads.size(); ++part) {
-      start(layer, part, expert, slot, state.loads[part][slot], IoClass::staged);
+      start(layer, part, expert, slot, state.loads[part][slot], Loader::Urgency::guessed);
     }
   }
+}
+
+bool ExpertStore::failed_anywhere(const Layer& layer, std::uint32_t slot) const {
+  return std::ranges::any_of(layer.loads, [slot](const auto& loads) { return loads[slot].failed; });
 }
 
 bool ExpertStore::busy(const Layer& layer, std::uint32_t slot) const {
@@ -262,17 +270,18 @@ std::uint32_t ExpertStore::find_window(std::size_t layer, std::size_t part, Expe
   return none;
 }
 
-std::uint32_t ExpertStore::take_window(std::size_t layer, std::size_t part, ExpertIndex expert, IoClass io_class) {
+std::uint32_t ExpertStore::take_window(std::size_t layer, std::size_t part, ExpertIndex expert,
+                                       Loader::Urgency urgency) {
   const std::uint32_t slab = plan_.layers[layer].parts[part].slab;
   std::uint32_t slot = idle_window(slab);
-  if (slot == none && io_class == IoClass::demand) slot = steal_window(slab, part);
+  if (slot == none && urgency == Loader::Urgency::needed) slot = steal_window(slab, part);
   if (slot == none) return none;
   WindowSlot& entry = windows_[slab][slot];
   arena_.commit(plan_.slabs[slab].window_base + slot * plan_.slabs[slab].stride, plan_.slabs[slab].stride);
   entry.layer = layer;
   entry.part = part;
   entry.expert = expert;
-  start(layer, part, expert, window_index(layer, part, slot), entry.load, io_class);
+  start(layer, part, expert, window_index(layer, part, slot), entry.load, urgency);
   return slot;
 }
 
@@ -318,7 +327,7 @@ const Load* ExpertStore::load_of(std::size_t part, std::size_t i) const {
 
 bool ExpertStore::request(std::size_t part, std::size_t i) {
   if (load_of(part, i) != nullptr) return true;
-  return take_window(layer_, part, experts_[i], IoClass::demand) != none;
+  return take_window(layer_, part, experts_[i], Loader::Urgency::needed) != none;
 }
 
 bool ExpertStore::ready(std::size_t part, std::size_t i) const {
@@ -346,14 +355,15 @@ void ExpertStore::read_ahead(std::size_t part) {
   const std::size_t parts = plan_.layers[layer_].parts.size();
   for (std::size_t next = part + 1; next < parts; ++next) {
     for (std::size_t i = 0; i < experts_.size(); ++i) {
-      if (load_of(next, i) == nullptr && take_window(layer_, next, experts_[i], IoClass::staged) == none) return;
+      if (load_of(next, i) == nullptr && take_window(layer_, next, experts_[i], Loader::Urgency::expected) == none)
+        return;
     }
   }
   if (!many_ || layer_ + 1 >= layers_.size() || part + 1 < parts) return;
   const std::size_t layer = layer_ + 1;
   for (ExpertIndex expert = 0; expert < layers_[layer].slot_of.size(); ++expert) {
     if (layers_[layer].slot_of[expert] != none || find_window(layer, 0, expert) != none) continue;
-    if (take_window(layer, 0, expert, IoClass::staged) == none) return;
+    if (take_window(layer, 0, expert, Loader::Urgency::expected) == none) return;
   }
 }
 

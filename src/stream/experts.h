@@ -120,13 +120,14 @@ class ExpertStore {
   std::uint32_t spares_wanted(std::size_t layer) const;
   std::uint32_t victim(Layer& layer, ExpertIndex incoming);
   void keep_used_spare(std::size_t layer, std::uint32_t slot);
+  bool failed_anywhere(const Layer& layer, std::uint32_t slot) const;
   bool busy(const Layer& layer, std::uint32_t slot) const;
   std::size_t layer_to_shrink() const;
   std::uint64_t give_back_slot(std::size_t layer);
   void start(std::size_t layer, std::size_t part, ExpertIndex expert, std::uint32_t index, Load& load,
-             IoClass io_class);
+             Loader::Urgency urgency);
   std::uint32_t find_window(std::size_t layer, std::size_t part, ExpertIndex expert) const;
-  std::uint32_t take_window(std::size_t layer, std::size_t part, ExpertIndex expert, IoClass io_class);
+  std::uint32_t take_window(std::size_t layer, std::size_t part, ExpertIndex expert, Loader::Urgency urgency);
   std::uint32_t idle_window(std::uint32_t slab) const;
   std::uint32_t steal_window(std::uint32_t slab, std::size_t part) const;
   void free_window(std::uint32_t slab, std::uint32_t slot);

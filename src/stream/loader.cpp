@@ -23,26 +23,27 @@ Loader::Loader(Device& device, const Clock& clock, Arena bounce)
   for (std::uint32_t i = bounce_buffers; i-- > 0;) bounce_free_.push_back(i);
 }
 
-void Loader::start(Load& load, const LoadRange& range, IoClass io_class) {
+void Loader::start(Load& load, const LoadRange& range, Urgency urgency) {
   const std::uint64_t alignment = device_->facts().alignment;
   const bool direct = reinterpret_cast<std::uintptr_t>(range.destination) % alignment == range.offset % alignment;
   const std::uint64_t first = align_down(range.offset, alignment);
   const std::uint64_t last = align_up(range.offset + range.bytes, alignment);
   load.failed = false;
   for (std::uint64_t at = first; at < last; at += request_bytes) {
-    push(load, range, at, std::min(at + request_bytes, last), io_class, direct);
+    push(load, range, at, std::min(at + request_bytes, last), urgency, direct);
   }
   pump();
 }
 
-void Loader::push(Load& load, const LoadRange& range, std::uint64_t first, std::uint64_t last, IoClass io_class,
+void Loader::push(Load& load, const LoadRange& range, std::uint64_t first, std::uint64_t last, Urgency urgency,
                   bool direct) {
   const std::uint64_t from = std::max(first, range.offset);
   const std::uint64_t to = std::min(last, range.offset + range.bytes);
   Piece piece;
   piece.load = &load;
   piece.wanted = to - first;
-  piece.request = {.io_class = io_class, .file = range.file, .offset = first};
+  piece.request = {
+      .io_class = urgency == Urgency::needed ? IoClass::demand : IoClass::staged, .file = range.file, .offset = first};
   std::byte* const place = range.destination + (from - range.offset);
   if (direct) {
     piece.request.buffer = {place - (from - first), last - first};
@@ -53,28 +54,56 @@ void Loader::push(Load& load, const LoadRange& range, std::uint64_t first, std::
     piece.request.buffer = {static_cast<std::byte*>(nullptr), last - first};
   }
   ++load.pending;
-  queue_.push_back(piece);
+  (urgency == Urgency::guessed ? guesses_ : queue_).push_back(piece);
+}
+
+// Takes the piece that is to begin now out of its queue; false if none may.
+bool Loader::next(Piece& piece) {
+  const bool guess = queue_.empty();
+  std::deque<Piece>& queue = guess ? guesses_ : queue_;
+  if (queue.empty() || free_.empty() || (guess && in_flight_bytes_ >= guess_bytes_max)) return false;
+  piece = queue.front();
+  if (piece.copy_to != nullptr && piece.request.buffer.data() == nullptr) {
+    if (bounce_free_.empty()) return false;
+    piece.bounce = bounce_free_.back();
+    bounce_free_.pop_back();
+    std::byte* buffer = bounce_.data() + piece.bounce * (request_bytes + 2 * device_->facts().alignment);
+    piece.request.buffer = {buffer, piece.request.buffer.size()};
+  }
+  queue.pop_front();
+  return true;
+}
+
+void Loader::promote(const Load& load) {
+  for (auto at = guesses_.begin(); at != guesses_.end();) {
+    if (at->load != &load) {
+      ++at;
+      continue;
+    }
+    at->request.io_class = IoClass::demand;
+    queue_.push_back(*at);
+    at = guesses_.erase(at);
+  }
+}
+
+void Loader::drop(Load& load) {
+  const auto dropped = std::erase_if(guesses_, [&load](const Piece& piece) { return piece.load == &load; });
+  load.pending -= static_cast<std::uint32_t>(dropped);
+  load.failed = load.failed || dropped > 0;
 }
 
 void Loader::pump() {
   std::array<IoRequest, 64> batch;
   for (;;) {
     std::size_t count = 0;
-    while (count < batch.size() && !queue_.empty() && !free_.empty()) {
-      Piece& piece = queue_.front();
-      if (piece.copy_to != nullptr && piece.request.buffer.data() == nullptr) {
-        if (bounce_free_.empty()) break;
-        piece.bounce = bounce_free_.back();
-        bounce_free_.pop_back();
-        std::byte* buffer = bounce_.data() + piece.bounce * (request_bytes + 2 * device_->facts().alignment);
-        piece.request.buffer = {buffer, piece.request.buffer.size()};
-      }
+    Piece piece;
+    while (count < batch.size() && next(piece)) {
       const std::uint32_t index = free_.back();
       free_.pop_back();
       piece.request.tag = index;
       pieces_[index] = piece;
+      in_flight_bytes_ += piece.request.buffer.size();
       batch[count++] = piece.request;
-      queue_.pop_front();
     }
     if (count == 0) return;
     in_flight_ += static_cast<std::uint32_t>(count);
@@ -90,6 +119,7 @@ void Loader::pump() {
 void Loader::complete(const IoCompletion& completion) {
   Piece& piece = pieces_[completion.tag];
   --in_flight_;
+  in_flight_bytes_ -= piece.request.buffer.size();
   free_.push_back(static_cast<std::uint32_t>(completion.tag));
   const bool arrived = completion.status.has_value() && completion.bytes >= piece.wanted;
   if (!arrived && !piece.retried) {

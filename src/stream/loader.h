@@ -41,11 +41,24 @@ class Loader {
  public:
   static constexpr std::uint64_t request_bytes = 256U << 10;
   static constexpr std::uint32_t bounce_buffers = 64;
+  // Guesses on their way to the device at once. They must fill the time in which nobody takes completions, and be few
+  // enough that what turns out to be needed need not wait long behind them. The rest waits here and may be dropped.
+  static constexpr std::uint64_t guess_bytes_max = 3U << 20;
+
+  enum class Urgency : std::uint8_t {
+    needed,    // somebody waits, or will at once
+    expected,  // certain to be needed, later
+    guessed,   // may be needed
+  };
 
   static Result<Loader> create(Device& device, const Clock& clock);
 
   // Starts (or queues) the reads of a range; errors turn up in `load`.
-  void start(Load& load, const LoadRange& range, IoClass io_class);
+  void start(Load& load, const LoadRange& range, Urgency urgency);
+  // What was guessed is needed now.
+  void promote(const Load& load);
+  // What was guessed is not needed after all: reads that have not begun never will, and the load has failed.
+  void drop(Load& load);
   void poll();
   // Returns when something arrived, or nothing is on its way.
   void wait();
@@ -54,7 +67,7 @@ class Loader {
   // Waits for everything.
   void drain();
 
-  bool idle() const { return in_flight_ == 0 && queue_.empty(); }
+  bool idle() const { return in_flight_ == 0 && queue_.empty() && guesses_.empty(); }
   const LoaderCounters& counters() const { return counters_; }
   const Error& last_error() const { return last_error_; }
   std::uint64_t bounce_bytes() const { return bounce_.size(); }
@@ -72,7 +85,8 @@ class Loader {
   };
 
   Loader(Device& device, const Clock& clock, Arena bounce);
-  void push(Load& load, const LoadRange& range, std::uint64_t first, std::uint64_t last, IoClass io_class, bool direct);
+  void push(Load& load, const LoadRange& range, std::uint64_t first, std::uint64_t last, Urgency urgency, bool direct);
+  bool next(Piece& piece);
   void pump();
   void complete(const IoCompletion& completion);
 
@@ -82,8 +96,9 @@ class Loader {
   std::vector<std::uint32_t> bounce_free_;
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> free_;
-  std::deque<Piece> queue_;  // waiting for a piece number or a bounce buffer
+  std::deque<Piece> queue_, guesses_;  // not begun yet; the device orders what it is given by class
   std::uint32_t in_flight_ = 0;
+  std::uint64_t in_flight_bytes_ = 0;
   LoaderCounters counters_;
   Error last_error_;
 };
