@@ -83,9 +83,11 @@ void Door::settle(const MappedFile& mapped) const {
 
 artesian::Status Door::open() {
   if (device_ != nullptr) return {};
-  auto device = open_file_device(
-      {.paths = model_.paths, .queue_depth_max = 64, .report = [](std::string_view what) { say(std::string(what)); }},
-      clock_);
+  auto device = open_file_device({.paths = model_.paths,
+                                  .queue_depth_max = 64,
+                                  .merge_bytes = Loader::request_bytes,
+                                  .report = [](std::string_view what) { say(std::string(what)); }},
+                                 clock_);
   if (!device) return fail(std::move(device.error()));
   auto arena = Arena::reserve(plan_.arena_bytes, Arena::Pages::large);
   if (!arena) return fail(std::move(arena.error()));
@@ -167,7 +169,10 @@ void Door::publish(bool now) {
     const SpeculationCounts guesses = experts_->speculation().total();
     snapshot_.speculation = {.issued = guesses.guesses, .useful = guesses.useful, .late = guesses.late};
     snapshot_.bytes_wasted = guesses.wasted_bytes;
-  if (getenv("DBG")) std::fprintf(stderr, "dbg guesses %lu useful %lu late %lu wasted %lu; compute %.3f stall %.3f busy %.3f\n", guesses.guesses, guesses.useful, guesses.late, guesses.wasted, double(snapshot_.compute_ns)/1e9, double(loader_->counters().stalled.count())/1e9, double(device_->counters().busy.count())/1e9);
+    if (getenv("DBG"))
+      std::fprintf(stderr, "dbg guesses %lu useful %lu late %lu wasted %lu; compute %.3f stall %.3f busy %.3f\n",
+                   guesses.guesses, guesses.useful, guesses.late, guesses.wasted, double(snapshot_.compute_ns) / 1e9,
+                   double(loader_->counters().stalled.count()) / 1e9, double(device_->counters().busy.count()) / 1e9);
     const DeviceCounters io = device_->counters();
     snapshot_.bytes_read = io.bytes_read;
     snapshot_.read_busy_ns = static_cast<std::uint64_t>(io.busy.count());

@@ -9,10 +9,14 @@
 namespace artesian {
 namespace {
 constexpr std::uint32_t pieces_max = 1024;
+
+std::uint64_t bounce_bytes_of(const Device& device) {
+  return align_up(Loader::request_bytes_max + 2 * device.facts().alignment, device.facts().alignment);
+}
 }  // namespace
 
 Result<Loader> Loader::create(Device& device, const Clock& clock) {
-  auto bounce = Arena::reserve(bounce_buffers * (request_bytes + 2 * device.facts().alignment), Arena::Pages::large);
+  auto bounce = Arena::reserve(bounce_buffers * bounce_bytes_of(device), Arena::Pages::large);
   if (!bounce) return fail(std::move(bounce.error()));
   return Loader(device, clock, std::move(*bounce));
 }
@@ -29,8 +33,10 @@ void Loader::start(Load& load, const LoadRange& range, Urgency urgency) {
   const std::uint64_t first = align_down(range.offset, alignment);
   const std::uint64_t last = align_up(range.offset + range.bytes, alignment);
   load.failed = false;
-  for (std::uint64_t at = first; at < last; at += request_bytes) {
-    push(load, range, at, std::min(at + request_bytes, last), urgency, direct);
+  const std::uint64_t requests = std::max<std::uint64_t>(1, (last - first + request_bytes / 2) / request_bytes);
+  const std::uint64_t step = align_up((last - first + requests - 1) / requests, alignment);
+  for (std::uint64_t at = first; at < last; at += step) {
+    push(load, range, at, std::min(at + step, last), urgency, direct);
   }
   pump();
 }
@@ -67,7 +73,7 @@ bool Loader::next(Piece& piece) {
     if (bounce_free_.empty()) return false;
     piece.bounce = bounce_free_.back();
     bounce_free_.pop_back();
-    std::byte* buffer = bounce_.data() + piece.bounce * (request_bytes + 2 * device_->facts().alignment);
+    std::byte* buffer = bounce_.data() + piece.bounce * bounce_bytes_of(*device_);
     piece.request.buffer = {buffer, piece.request.buffer.size()};
   }
   queue.pop_front();

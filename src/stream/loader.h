@@ -1,7 +1,7 @@
 // Brings byte ranges of a model's files into memory through a Device, and knows when all of a piece has arrived. A
-// range is cut into requests of `request_bytes`; where memory and file agree modulo the device's alignment the device
-// reads straight into place, else through a bounce buffer. A request that fails is tried once more, then the piece has
-// failed.
+// range is cut into even requests of about `request_bytes`; where memory and file agree modulo the device's alignment
+// the device reads straight into place, else through a bounce buffer. A request that fails is tried once more, then the
+// piece has failed.
 //
 // Threads: one caller at a time. Nothing here starts a thread: completions are taken in poll() and wait().
 #pragma once
@@ -39,8 +39,11 @@ struct LoaderCounters {
 
 class Loader {
  public:
-  static constexpr std::uint64_t request_bytes = 256U << 10;
-  static constexpr std::uint32_t bounce_buffers = 64;
+  // Where drives and kernels are at their best: longer requests are cut up again on the way, shorter ones cost more
+  // calls.
+  static constexpr std::uint64_t request_bytes = 512U << 10;
+  static constexpr std::uint64_t request_bytes_max = request_bytes + request_bytes / 2;
+  static constexpr std::uint32_t bounce_buffers = 16;
   // Guesses on their way to the device at once. They must fill the time in which nobody takes completions, and be few
   // enough that what turns out to be needed need not wait long behind them. The rest waits here and may be dropped.
   static constexpr std::uint64_t guess_bytes_max = 3U << 20;
