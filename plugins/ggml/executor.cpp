@@ -9,6 +9,7 @@ namespace artesian::ggml {
 namespace {
 
 constexpr std::size_t graph_nodes_max = 64;
+constexpr std::int64_t few_tokens = 16;             // up to here a node's compute is shorter than what is in flight
 constexpr std::size_t guess_tokens_max = 4;         // more tokens want more experts than idle time can bring
 constexpr std::size_t gather_bytes_max = 1U << 20;  // rows above this are not gathered while waiting helps
 
@@ -67,6 +68,7 @@ Status Executor::run(Graph* graph) {
       if (auto opened = binding->door->open(); !opened) return refuse(*binding->door, opened.error());
       if (batch_.empty()) binding->door->govern();
     }
+    binding->door->loader().set_long_computes(node->src[1]->ne[1] * node->src[1]->ne[2] > few_tokens);
     const bool expert = binding->expert && node->op == engine_.op_mul_mat_id && node->src[0]->view_src == nullptr;
     const Status status = expert ? run_experts(node, *binding) : run_dense(node, *binding);
     if (status != status_success) {

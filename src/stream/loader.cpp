@@ -67,7 +67,7 @@ void Loader::push(Load& load, const LoadRange& range, std::uint64_t first, std::
 bool Loader::next(Piece& piece) {
   const bool guess = queue_.empty();
   std::deque<Piece>& queue = guess ? guesses_ : queue_;
-  if (queue.empty() || free_.empty() || (guess && in_flight_bytes_ >= guess_bytes_max)) return false;
+  if (queue.empty() || free_.empty() || in_flight_bytes_ >= (guess ? guess_bytes_max : in_flight_max_)) return false;
   piece = queue.front();
   if (piece.copy_to != nullptr && piece.request.buffer.data() == nullptr) {
     if (bounce_free_.empty()) return false;

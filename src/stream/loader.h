@@ -44,6 +44,10 @@ class Loader {
   static constexpr std::uint64_t request_bytes = 512U << 10;
   static constexpr std::uint64_t request_bytes_max = request_bytes + request_bytes / 2;
   static constexpr std::uint32_t bounce_buffers = 16;
+  // On their way to the device at once: beyond the first of these a drive only gets slower. But where a long compute
+  // follows, nobody will be there to start more for a while: then the second holds.
+  static constexpr std::uint64_t in_flight_bytes_max = 8U << 20;
+  static constexpr std::uint64_t in_flight_bytes_max_long = 64U << 20;
   // Guesses on their way to the device at once. They must fill the time in which nobody takes completions, and be few
   // enough that what turns out to be needed need not wait long behind them. The rest waits here and may be dropped.
   static constexpr std::uint64_t guess_bytes_max = 3U << 20;
@@ -58,6 +62,9 @@ class Loader {
 
   // Starts (or queues) the reads of a range; errors turn up in `load`.
   void start(Load& load, const LoadRange& range, Urgency urgency);
+  // Do long computes follow (a batch of many tokens), in which nobody polls?
+  void set_long_computes(bool value) { in_flight_max_ = value ? in_flight_bytes_max_long : in_flight_bytes_max; }
+
   // What was guessed is needed now.
   void promote(const Load& load);
   // What was guessed is not needed after all: reads that have not begun never will, and the load has failed.
@@ -102,6 +109,7 @@ class Loader {
   std::deque<Piece> queue_, guesses_;  // not begun yet; the device orders what it is given by class
   std::uint32_t in_flight_ = 0;
   std::uint64_t in_flight_bytes_ = 0;
+  std::uint64_t in_flight_max_ = in_flight_bytes_max;
   LoaderCounters counters_;
   Error last_error_;
 };
