@@ -15,6 +15,8 @@ namespace artesian::ggml {
 namespace {
 
 constexpr Nanos memory_interval = std::chrono::milliseconds(20);
+constexpr std::uint64_t registered_bytes_min = 64 * MiB;  // a piece that is registered at once,
+constexpr std::uint64_t registered_pieces_max = 128;      // and how many there are
 constexpr Nanos publish_interval = std::chrono::milliseconds(200);
 
 void say(const std::string& sentence) {
@@ -95,6 +97,7 @@ artesian::Status Door::open() {
   if (!loader) return fail(std::move(loader.error()));
   device_ = std::move(*device);
   arena_ = std::move(*arena);
+  registered_.assign(arena_.size() / piece_bytes() + 1, false);
   loader_.emplace(std::move(*loader));
   const EvictionInfo* eviction = find_eviction(eviction_);
   if (eviction == nullptr) {
@@ -136,10 +139,39 @@ bool Door::may_commit(std::uint64_t bytes) {
 
 void Door::govern() {
   read_memory();
-  if (arena_.committed() <= target_) return;
+  if (arena_.committed() <= target_) return register_next();
+  unregister_all();
   const std::uint64_t excess = arena_.committed() - target_;
   const std::uint64_t given = experts_->shrink(excess);
   if (given < excess) dense_->shrink(excess - given);
+}
+
+std::uint64_t Door::piece_bytes() const {
+  return std::max(registered_bytes_min, align_up(arena_.size() / registered_pieces_max, 2 * MiB));
+}
+
+// Memory that is in use as a whole is told to the device, a piece at a time: reads into it cost the kernel less.
+void Door::register_next() {
+  const std::uint64_t piece = piece_bytes();
+  for (std::uint64_t at = 0; may_register_ && at < arena_.size(); at += piece) {
+    const std::uint64_t bytes = std::min(piece, arena_.size() - at);
+    if (registered_[at / piece] || arena_.commit_cost(at, bytes) > 0) continue;
+    may_register_ = device_->register_memory(arena_.span().subspan(at, bytes));
+    registered_[at / piece] = may_register_;
+    return;
+  }
+}
+
+// Before any of it is given back.
+void Door::unregister_all() {
+  loader_->drain();
+  const std::uint64_t piece = piece_bytes();
+  for (std::size_t i = 0; i < registered_.size(); ++i) {
+    if (!registered_[i]) continue;
+    const std::uint64_t at = i * piece;
+    device_->unregister_memory(arena_.span().subspan(at, std::min(piece, arena_.size() - at)));
+    registered_[i] = false;
+  }
 }
 
 void Door::publish(bool now) {

@@ -74,6 +74,9 @@ class Door {
  private:
   bool may_commit(std::uint64_t bytes);
   void read_memory();
+  std::uint64_t piece_bytes() const;
+  void register_next();
+  void unregister_all();
 
   GgufModel model_;
   WeightPlan plan_;
@@ -86,6 +89,8 @@ class Door {
   Governor governor_;
   std::uint64_t target_ = 0;  // bytes that we may hold
   Arena arena_;
+  std::vector<bool> registered_;  // by piece of the arena: known to the device
+  bool may_register_ = true;      // false once the device has refused
   std::unique_ptr<artesian::Device> device_;
   std::optional<Loader> loader_;
   std::unique_ptr<ExpertStore> experts_;

@@ -46,7 +46,7 @@ class Loader {
   static constexpr std::uint32_t bounce_buffers = 16;
   // On their way to the device at once: beyond the first of these a drive only gets slower. But where a long compute
   // follows, nobody will be there to start more for a while: then the second holds.
-  static constexpr std::uint64_t in_flight_bytes_max = 8U << 20;
+  static constexpr std::uint64_t in_flight_bytes_max = 24U << 20;
   static constexpr std::uint64_t in_flight_bytes_max_long = 64U << 20;
   // Guesses on their way to the device at once. They must fill the time in which nobody takes completions, and be few
   // enough that what turns out to be needed need not wait long behind them. The rest waits here and may be dropped.
