@@ -3,7 +3,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <list>
 #include <set>
 
@@ -201,10 +200,6 @@ void Door::publish(bool now) {
     const SpeculationCounts guesses = experts_->speculation().total();
     snapshot_.speculation = {.issued = guesses.guesses, .useful = guesses.useful, .late = guesses.late};
     snapshot_.bytes_wasted = guesses.wasted_bytes;
-    if (getenv("DBG"))
-      std::fprintf(stderr, "dbg guesses %lu useful %lu late %lu wasted %lu; compute %.3f stall %.3f busy %.3f\n",
-                   guesses.guesses, guesses.useful, guesses.late, guesses.wasted, double(snapshot_.compute_ns) / 1e9,
-                   double(loader_->counters().stalled.count()) / 1e9, double(device_->counters().busy.count()) / 1e9);
     const DeviceCounters io = device_->counters();
     snapshot_.bytes_read = io.bytes_read;
     snapshot_.read_busy_ns = static_cast<std::uint64_t>(io.busy.count());

@@ -16,13 +16,12 @@ Result<BlockPool> BlockPool::create(std::uint64_t blocks_max, std::uint32_t segm
                 segments_max, ids);
   }
   BlockPool pool;
-  auto memory = Arena::reserve((with_ghosts + 1) * sizeof(Chunk));
+  auto memory = Arena::reserve((with_ghosts + 1) * sizeof(Chunk), Arena::Pages::large);
   if (!memory) return fail(memory.error());
   auto segments = Arena::reserve((std::uint64_t{segments_max} + 1) * sizeof(Segment));
   if (!segments) return fail(segments.error());
   pool.memory_ = std::move(*memory);
   pool.segments_ = std::move(*segments);
-  pool.memory_.advise_huge(0, pool.memory_.size());
   pool.ghosts_ = segments_max;
   pool.chunks_max_ = static_cast<std::uint32_t>(chunks);
   pool.ghost_chunks_max_ = static_cast<std::uint32_t>(with_ghosts);

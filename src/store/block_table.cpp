@@ -30,10 +30,9 @@ std::uint8_t tag_of(const KeyHash& key) {
 Result<BlockTable> BlockTable::create(std::uint64_t entries_max) {
   BlockTable table;
   table.buckets_max_ = std::max(buckets_min, entries_max * 10 / (fill_max * places) + 1);
-  auto memory = Arena::reserve((table.buckets_max_ + spare) * sizeof(Bucket));
+  auto memory = Arena::reserve((table.buckets_max_ + spare) * sizeof(Bucket), Arena::Pages::large);
   if (!memory) return fail(memory.error());
   table.memory_ = std::move(*memory);
-  table.memory_.advise_huge(0, table.memory_.size());
   table.buckets_ = table.moved_from_ = table.target_ = buckets_min;
   return table;
 }
