@@ -81,14 +81,21 @@ TEST_P(EveryCodec, IsFoundByNameAndId) {
 }
 
 TEST_P(EveryCodec, GivesBackEverySizeAndType) {
+  constexpr std::size_t largest = 1'000'003;
+  const Bytes noise = numbers(ElementType::unknown, largest, 3), zeros(largest);
+  const auto front = [](const Bytes& all, std::size_t bytes) {
+    return Bytes(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(bytes));
+  };
+  std::vector<std::size_t> sizes{4095,    4096,    4097,    131'071, 131'072, 131'073,
+                                 262'143, 262'144, 262'145, 262'146, 737'280, largest};
+  for (std::size_t bytes = 0; bytes < 70; ++bytes) sizes.push_back(bytes);
   for (const ElementType type : types) {
-    for (std::size_t bytes = 0; bytes < 70; ++bytes) there_and_back(type, numbers(type, bytes, 1));
-    for (const std::size_t bytes : {4095UL, 4096UL, 4097UL, 131'071UL, 131'072UL, 131'073UL, 262'143UL, 262'144UL,
-                                    262'145UL, 262'146UL, 737'280UL, 1'000'003UL}) {
+    const Bytes all = numbers(type, largest, 2);
+    for (const std::size_t bytes : sizes) {
       SCOPED_TRACE(bytes);
-      there_and_back(type, numbers(type, bytes, 2));
-      there_and_back(type, numbers(ElementType::unknown, bytes, 3));  // not what it was said to be
-      there_and_back(type, Bytes(bytes));
+      there_and_back(type, front(all, bytes));
+      there_and_back(type, front(noise, bytes));  // not what it was said to be
+      there_and_back(type, front(zeros, bytes));
     }
   }
 }

@@ -66,10 +66,8 @@ std::optional<BlockEntry> BlockIndex::find(const KeyHash& key) const {
   return BlockEntry{location_of(id), pool_.node(id).policy};
 }
 
-// The parent's node, a new ghost if it is not there; 0 if the table has no room there, as only uneven hashes can make
-// it.
-BlockId BlockIndex::find_or_make_parent(const KeyHash& key) {
-  if (const BlockId id = table_.find(key, pool_); id != 0) return id;
+// A node for a parent that is not there; 0 if the table has no room for it, as only uneven hashes can make it.
+BlockId BlockIndex::make_ghost(const KeyHash& key) {
   const BlockId ghost = pool_.take_ghost();
   if (ghost == 0) return 0;
   pool_.node(ghost) = BlockNode{.key = key};
@@ -140,8 +138,8 @@ Status BlockIndex::insert(const KeyHash& key, const KeyHash& parent, const Block
     return fail(Code::invalid, "block index: block {:016x}{:016x} is there already", key.high, key.low);
   }
   const bool has_parent = !parent.none() && parent != key;  // one that names itself is a root
-  const bool new_parent = has_parent && table_.find(parent, pool_) == 0;
-  if (blocks_ + ghosts_ + (before == 0) + new_parent > blocks_max_) return full();
+  const BlockId above = has_parent ? table_.find(parent, pool_) : 0;
+  if (blocks_ + ghosts_ + (before == 0) + (has_parent && above == 0) > blocks_max_) return full();
 
   const BlockId id = pool_.take(entry.location.segment);
   if (id == 0) return full();
@@ -158,7 +156,7 @@ Status BlockIndex::insert(const KeyHash& key, const KeyHash& parent, const Block
   ++blocks_;
   set_location(id, entry.location);
   pool_.node(id).policy = entry.policy;
-  if (has_parent) attach(id, find_or_make_parent(parent));
+  if (has_parent) attach(id, above != 0 ? above : make_ghost(parent));
   return {};
 }
 

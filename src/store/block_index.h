@@ -47,9 +47,13 @@ struct IndexedBlock {
 
 class BlockIndex {
  public:
-  // Reserves addresses for the largest size; memory is taken as blocks come. `blocks_max` and `segments_max` at least
-  // 1, together at most some 10^8 (Code::invalid).
+  // Reserves addresses for the largest size; memory is taken as blocks come. Code::invalid unless both are at least 1
+  // and `blocks_max` is at most blocks_limit(segments_max).
   static Result<BlockIndex> create(std::uint64_t blocks_max, std::uint32_t segments_max);
+
+  // The most blocks that an index of so many segments can be made for; some 89 million for few segments, 0 for too
+  // many.
+  static std::uint64_t blocks_limit(std::uint32_t segments_max) { return BlockPool::blocks_limit(segments_max); }
 
   std::optional<BlockEntry> find(const KeyHash& key) const;
 
@@ -87,7 +91,7 @@ class BlockIndex {
   void set_location(BlockId id, const BlockLocation& location);
   Status check(const BlockLocation& location) const;
   Status full() const;
-  BlockId find_or_make_parent(const KeyHash& key);
+  BlockId make_ghost(const KeyHash& key);
   void drop_if_idle_ghost(BlockId id);
   void renumber(BlockId from, BlockId to);
   void attach(BlockId id, BlockId parent);

@@ -96,6 +96,17 @@ TEST(BlockIndex, RefusesWhatItCannotHoldAndChangesNothing) {
   EXPECT_EQ(code_of(BlockIndex::create(1, 1U << 31)), Code::invalid);
 }
 
+TEST(BlockIndex, SaysHowManyBlocksItCanBeMadeFor) {
+  for (const std::uint32_t segments : {1U, 1000U, 1U << 20}) {
+    const std::uint64_t limit = BlockIndex::blocks_limit(segments);
+    EXPECT_GT(limit, 10'000'000U);
+    EXPECT_TRUE(BlockIndex::create(limit, segments));
+    EXPECT_EQ(code_of(BlockIndex::create(limit + 1, segments)), Code::invalid);
+  }
+  EXPECT_EQ(BlockIndex::blocks_limit(1U << 31), 0U);
+  EXPECT_EQ(BlockIndex::blocks_limit(0), 0U);
+}
+
 TEST(BlockIndex, FullIsFullAndEmptiesAgain) {
   BlockIndex index = make(100);
   for (std::uint64_t i = 0; i < 99; ++i) ASSERT_TRUE(index.insert(key_of(i), {}, entry_at(i % 16, 1)));

@@ -1,20 +1,29 @@
 #include "store/block_pool.h"
 
-#include "base/units.h"
-
 namespace artesian {
 
+// Chunks of `blocks_max` blocks: each segment may have begun one that it does not fill, and a ghost has a child that is
+// a block, so that ghosts are at most half of all. Chunk 0 is never used.
+std::uint64_t BlockPool::chunks_of(std::uint64_t blocks_max, std::uint32_t segments_max) {
+  return blocks_max / chunk_nodes + 1 + segments_max;
+}
+std::uint64_t BlockPool::chunks_with_ghosts(std::uint64_t blocks_max, std::uint32_t segments_max) {
+  return chunks_of(blocks_max, segments_max) + blocks_max / chunk_nodes / 2 + 2;
+}
+
+std::uint64_t BlockPool::blocks_limit(std::uint32_t segments_max) {
+  constexpr std::uint64_t chunks = (1ULL << block_id_bits) / chunk_nodes - 1;
+  const std::uint64_t taken = chunks_with_ghosts(0, segments_max);
+  return segments_max == 0 || taken >= chunks ? 0 : (chunks - taken) * 2 / 3 * chunk_nodes;
+}
+
 Result<BlockPool> BlockPool::create(std::uint64_t blocks_max, std::uint32_t segments_max) {
-  constexpr std::uint64_t ids = 1ULL << block_id_bits;
-  // Each segment may have begun a chunk that it does not fill. A ghost has a child that is a block: they are at most
-  // half of all.
-  const std::uint64_t chunks = blocks_max / chunk_nodes + 1 + segments_max;
-  const std::uint64_t with_ghosts = chunks + blocks_max / chunk_nodes / 2 + 2;
-  if (blocks_max == 0 || blocks_max > ids || segments_max == 0 || (with_ghosts + 1) * chunk_nodes > ids) {
+  if (blocks_max == 0 || blocks_max > blocks_limit(segments_max)) {
     return fail(Code::invalid,
-                "an index of {} blocks in {} segments: takes at least 1 of each, at most {} nodes in all", blocks_max,
-                segments_max, ids);
+                "block index: {} blocks in {} segments: takes at least 1 of each, and here at most {} blocks",
+                blocks_max, segments_max, blocks_limit(segments_max));
   }
+  const std::uint64_t with_ghosts = chunks_with_ghosts(blocks_max, segments_max);
   BlockPool pool;
   auto memory = Arena::reserve((with_ghosts + 1) * sizeof(Chunk), Arena::Pages::large);
   if (!memory) return fail(memory.error());
@@ -23,7 +32,7 @@ Result<BlockPool> BlockPool::create(std::uint64_t blocks_max, std::uint32_t segm
   pool.memory_ = std::move(*memory);
   pool.segments_ = std::move(*segments);
   pool.ghosts_ = segments_max;
-  pool.chunks_max_ = static_cast<std::uint32_t>(chunks);
+  pool.chunks_max_ = static_cast<std::uint32_t>(chunks_of(blocks_max, segments_max));
   pool.ghost_chunks_max_ = static_cast<std::uint32_t>(with_ghosts);
   return pool;
 }

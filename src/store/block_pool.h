@@ -41,6 +41,8 @@ class BlockPool {
   // Nodes for `blocks_max` blocks in segments 0 … segments_max − 1, and for the ghosts that they may leave.
   static Result<BlockPool> create(std::uint64_t blocks_max, std::uint32_t segments_max);
 
+  static std::uint64_t blocks_limit(std::uint32_t segments_max);
+
   BlockNode& node(BlockId id) { return chunk(id / chunk_nodes).nodes[id % chunk_nodes]; }
   const BlockNode& node(BlockId id) const { return chunk(id / chunk_nodes).nodes[id % chunk_nodes]; }
   std::uint32_t segment_of(BlockId id) const { return chunk(id / chunk_nodes).segment; }
@@ -77,6 +79,8 @@ class BlockPool {
     std::uint32_t first, last;  // chunks; 0: none
   };
 
+  static std::uint64_t chunks_of(std::uint64_t blocks_max, std::uint32_t segments_max);
+  static std::uint64_t chunks_with_ghosts(std::uint64_t blocks_max, std::uint32_t segments_max);
   Chunk& chunk(std::uint32_t index) { return reinterpret_cast<Chunk*>(memory_.data())[index]; }
   const Chunk& chunk(std::uint32_t index) const { return reinterpret_cast<const Chunk*>(memory_.data())[index]; }
   Segment& segment(std::uint32_t index) { return reinterpret_cast<Segment*>(segments_.data())[index]; }
