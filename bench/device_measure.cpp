@@ -131,6 +131,7 @@ Result<DeviceReport> measure_device(const DeviceBenchOptions& options, const Clo
                       .direct = facts.direct,
                       .huge_pages = options.huge_pages,
                       .registered = points->front().registered,
+                      .version = options.version,
                       .machine = machine_facts(),
                       .storage = storage_of(scratch ? place->folder : options.path),
                       .points = std::move(*points)};
@@ -152,7 +153,7 @@ std::string device_text(const DeviceReport& report) {
   text += fmt::format("{}, {}; {} pages, {}\n", report.engine,
                       report.direct ? "direct" : "through the page cache: its speed is in these figures",
                       report.huge_pages ? "large" : "small", report.registered ? "registered" : "not registered");
-  text += to_text(report.machine) + "\n";
+  text += fmt::format("{}; artesian {}\n", to_text(report.machine), report.version);
   for (const IoOp op : {IoOp::read, IoOp::write}) {
     if (best_point(report.points, op) != nullptr) text += table_text(report.points, op);
   }
@@ -169,6 +170,7 @@ std::string device_json(const DeviceReport& report) {
                         {"direct", report.direct},
                         {"huge_pages", report.huge_pages},
                         {"registered", report.registered},
+                        {"version", report.version},
                         {"machine",
                          {{"processor", report.machine.processor},
                           {"cores", report.machine.cores},

@@ -27,6 +27,7 @@ struct DeviceBenchOptions {
   std::vector<std::uint64_t> request_bytes;  // empty: those of SweepOptions
   std::vector<std::uint32_t> depths;         // the same
   IoBackend backend = IoBackend::automatic;
+  std::string version;  // of the program, for the report
   bool huge_pages = true;
   bool registered = true;
   std::function<void(double part, std::string_view what)> progress;  // part of the work done, and what is being done
@@ -40,6 +41,7 @@ struct DeviceReport {
   std::string engine;
   bool direct = false;
   bool huge_pages = false, registered = false;
+  std::string version;
   MachineFacts machine;
   StorageFacts storage;
   std::vector<SweepPoint> points;

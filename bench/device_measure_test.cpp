@@ -105,6 +105,7 @@ DeviceReport known_report() {
   DeviceReport report;
   report.path = "/data/\xff";
   report.file_bytes = 1 * GiB;
+  report.version = "1.2, commit 3";
   report.engine = "io_uring";
   report.direct = report.huge_pages = true;
   report.storage.file_system = "ext4";
@@ -124,6 +125,7 @@ TEST(DeviceReport, TextNamesTheBestPointAndHowItWasMeasured) {
   const std::string text = device_text(known_report());
   EXPECT_THAT(text, testing::HasSubstr("ext4\nio_uring, direct; large pages, not registered\n"));
   EXPECT_THAT(text, testing::HasSubstr("best read  512.0 KiB      2    3.00 GB/s\n"));
+  EXPECT_THAT(text, testing::HasSubstr("; artesian 1.2, commit 3\n"));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("write")));
 }
 

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "platform/clock.h"
 #include "progress.h"
+#include "version.h"
 
 namespace artesian::cli {
 namespace {
@@ -21,6 +22,7 @@ Result<int> bench_device(const DeviceCommand& command) {
   bench::DeviceBenchOptions options = command.bench;
   options.huge_pages = !command.small_pages;
   options.registered = !command.no_register;
+  options.version = version();
   options.report = [](std::string_view sentence) { fmt::print(stderr, "artesian: {}\n", sentence); };
   const SteadyClock clock;
   auto report = [&] {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/units.h"
+#include "version.h"
 
 namespace artesian::cli {
 namespace {
@@ -48,7 +49,7 @@ Tree make_tree(const Context& context) {
   Tree tree;
   tree.app = std::make_unique<CLI::App>("What lies on flash is in memory when the compute asks for it.", "artesian");
   CLI::App& app = *tree.app;
-  app.set_version_flag("--version", ARTESIAN_VERSION);
+  app.set_version_flag("--version", version());
   app.set_help_flag("-h,--help", "Print this help");
   app.require_subcommand(1);
   app.footer("artesian COMMAND --help tells more, with examples.");

@@ -19,9 +19,10 @@ namespace {
 
 constexpr std::uint32_t page = 4096;
 
+// O_EXCL without O_CREAT means nothing for a file; a block device that is mounted is refused by it.
 int open_flags(OpenMode mode) {
-  return O_CLOEXEC | (mode.write ? O_RDWR : O_RDONLY) | (mode.write && mode.create ? O_CREAT : 0) |
-         (mode.direct ? O_DIRECT : 0);
+  return O_CLOEXEC | (mode.write && !mode.create ? O_EXCL : 0) | (mode.write ? O_RDWR : O_RDONLY) |
+         (mode.write && mode.create ? O_CREAT : 0) | (mode.direct ? O_DIRECT : 0);
 }
 
 std::unexpected<Error> open_failed(const std::string& path, OpenMode mode, int error) {
