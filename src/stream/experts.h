@@ -2,14 +2,13 @@
 // node before it touches a weight; route() then starts all that is missing, companions included (gate, up and down of
 // an expert share one slot number), and the caller computes what is ready while the rest arrives.
 //
-// A few slots of each layer are spare: they hold what the policy let go last and what was read on a guess, and are the
-// first to be read over. So a guess never pushes out what the policy keeps.
+// What the policy does not keep goes through the window: slots that all layers share, read over in order of last use.
+// Guesses are read there, too, so they never push out what the policy keeps; a batch reads ahead there.
 //
 // Threads: one caller at a time. Borrows model, plan, arena and loader.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,6 +19,7 @@
 #include "platform/arena.h"
 #include "policy/eviction.h"
 #include "policy/speculation.h"
+#include "stream/expert_window.h"
 #include "stream/loader.h"
 #include "stream/plan.h"
 
@@ -53,8 +53,8 @@ class ExpertStore {
   // route only.
   std::uint64_t route(const Route& route);
 
-  // These experts may be wanted next in that layer, most likely ones first: those that are missing are read into slots
-  // that hold nothing of worth. For idle device time. Does nothing where guesses have not paid.
+  // These experts may be wanted next in that layer, most likely ones first: those that are missing are read into the
+  // window, in idle device time. Does nothing where guesses have not paid.
   void speculate(std::size_t layer, std::span<const ExpertIndex> experts);
   bool may_speculate(std::size_t layer) const { return gate_.open(layer); }
   const SpeculationGate& speculation() const { return gate_; }
@@ -85,53 +85,31 @@ class ExpertStore {
   ExpertCounters counters(std::size_t layer) const;
 
  private:
-  static constexpr std::uint32_t none = ~0U;
+  static constexpr std::uint32_t none = ExpertWindow::none;
 
-  struct Slot {
-    ExpertIndex expert = none;  // who is there; none: nobody
-    bool spare = false;         // gives way before all others
-    bool guess = false;         // read on a guess whose outcome is not known yet
-    bool admitted = false;      // by the route under way
-  };
   struct Layer {
-    std::vector<Slot> slots;
+    std::vector<ExpertIndex> slots;        // who is there; none: nobody
     std::vector<std::uint32_t> slot_of;    // by expert; none if not resident
     std::vector<std::vector<Load>> loads;  // by part, by slot
+    std::vector<ExpertIndex> guesses;      // read on a guess whose outcome is not known yet
     std::unique_ptr<EvictionPolicy> policy;
-    std::deque<std::uint32_t> spares;  // the next to give way first
     ExpertCounters counters;
     std::uint32_t touched = 0;  // slots 0 .. touched-1 have memory
   };
-  struct WindowSlot {
-    std::size_t layer = 0, part = 0;
-    ExpertIndex expert = none;
-    Load load;
-  };
-
   std::uint64_t slot_offset(std::size_t layer, std::size_t part, std::uint32_t slot) const;
   void learn(const Route& route);
-  void settle_guesses(std::size_t layer);
-  void admit(std::size_t layer, ExpertIndex expert);
-  void place(std::size_t layer, std::uint32_t slot, ExpertIndex expert);
+  void settle_guesses();
+  void admit(ExpertIndex expert);
   std::uint32_t free_slot(std::size_t layer);
-  std::uint32_t choose_slot(std::size_t layer, ExpertIndex expert);
-  std::uint32_t take_spare(Layer& layer);
-  void make_spare(Layer& layer, std::uint32_t slot);
-  std::uint32_t spares_wanted(std::size_t layer) const;
   std::uint32_t victim(Layer& layer, ExpertIndex incoming);
-  void keep_used_spare(std::size_t layer, std::uint32_t slot);
   bool failed_anywhere(const Layer& layer, std::uint32_t slot) const;
   bool busy(const Layer& layer, std::uint32_t slot) const;
   std::size_t layer_to_shrink() const;
   std::uint64_t give_back_slot(std::size_t layer);
   void start(std::size_t layer, std::size_t part, ExpertIndex expert, std::uint32_t index, Load& load,
              Loader::Urgency urgency);
-  std::uint32_t find_window(std::size_t layer, std::size_t part, ExpertIndex expert) const;
-  std::uint32_t take_window(std::size_t layer, std::size_t part, ExpertIndex expert, Loader::Urgency urgency);
-  std::uint32_t idle_window(std::uint32_t slab) const;
-  std::uint32_t steal_window(std::uint32_t slab, std::size_t part) const;
-  void free_window(std::uint32_t slab, std::uint32_t slot);
-  void drop_stale(std::size_t layer);
+  bool in_window(std::size_t layer, ExpertIndex expert) const;
+  bool read_into_window(const ExpertWindow::Key& key, Loader::Urgency urgency);
   const Load* load_of(std::size_t part, std::size_t i) const;
   std::uint32_t window_index(std::size_t layer, std::size_t part, std::uint32_t slot) const;
 
@@ -142,14 +120,14 @@ class ExpertStore {
   std::function<bool(std::uint64_t bytes)> may_commit_;
   std::vector<Layer> layers_;
   SpeculationGate gate_;
-  std::vector<std::vector<WindowSlot>> windows_;  // by slab
+  ExpertWindow window_;
 
   // The route under way.
   std::uint64_t route_number_ = 0;
   std::size_t layer_ = 0;
   bool many_ = false;
   std::vector<ExpertIndex> experts_;
-  std::vector<char> used_;            // by expert: does the route (or the guess) under way use it
+  std::vector<char> used_;            // by expert: does the route use it
   std::vector<std::uint32_t> uses_;   // by expert: how many tokens do
   std::vector<ExpertIndex> missing_;  // scratch
   std::vector<ExpertIndex> candidates_;

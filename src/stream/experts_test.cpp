@@ -141,7 +141,7 @@ int run_routes(Rig& rig, std::uint64_t seed, int steps) {
 TEST(Experts, EveryRouteEndsWithTheRightBytesHoweverSmallTheRoom) {
   for (const auto& [width, slots] :
        std::vector<std::pair<std::uint64_t, std::uint32_t>>{{64, 2}, {2048, 2}, {64, 24}}) {
-    World world(slots > 8 ? 40 : 8, width, slots, 1);
+    World world(slots > 8 ? 40 : 8, width, slots, slots > 8 ? 12 : 1);
     for (std::uint64_t seed = 1; seed <= 8; ++seed) {
       SCOPED_TRACE(fmt::format("width {}, {} slots, seed {}", width, slots, seed));
       Rig rig(world, {.seed = seed, .hold_max = 3});

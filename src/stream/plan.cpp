@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint64_t dense_tensor_min = 256 * KiB;  // smaller ones are not worth a read of their own
 constexpr std::uint64_t bookkeeping_bytes = 20 * MiB;  // bounce buffers, tables
 constexpr std::uint32_t window_slots_min = 4;
-constexpr std::uint64_t window_ahead_bytes = 24 * MiB;
 constexpr std::uint64_t lookup_bytes = 8 * MiB;  // what the rows of embeddings that are in use take of the page cache
 
 std::uint64_t stride_of(const GgufTensor& tensor) {
@@ -215,16 +214,20 @@ class Planner {
       token_slots = std::max(token_slots, static_cast<std::uint32_t>(layer.parts.size()) * layer.used);
       layers.push_back({.expert_bytes = layer.slot_bytes, .experts = layer.experts, .used = layer.used});
     }
-    // The window holds what one token needs if no slot has it, or enough to keep the device busy while a batch computes
-    // one expert; a sixth of the budget at most.
+    // The window holds two tokens' experts, if no slot has them; or those that no slot has of two whole matrices, so
+    // that a batch computes one while the other arrives. A sixth of the budget at most.
     const std::uint64_t per_slot = window_bytes(1);
-    const auto ahead = static_cast<std::uint32_t>(window_ahead_bytes / per_slot);
-    const auto most =
-        std::min<std::uint32_t>(static_cast<std::uint32_t>(left / 6 / per_slot), std::max(token_slots, ahead));
-    const auto fits = static_cast<std::uint32_t>((left - slots_least) / per_slot);
-    const std::uint32_t window = std::max(window_slots_min, std::min(most, fits));
-    const auto partition = partition_slots(layers, left - window_bytes(window), 1);
+    const auto most = static_cast<std::uint32_t>(std::min(left / 6, left - slots_least) / per_slot);
+    std::uint32_t window = std::max(window_slots_min, std::min(most, 2 * token_slots));
+    auto partition = partition_slots(layers, left - window_bytes(window), 1);
     if (!partition) return fail(partition.error());
+    std::uint32_t absent = 0;
+    for (std::size_t i = 0; i < layers.size(); ++i) absent = std::max(absent, layers[i].experts - partition->slots[i]);
+    if (const std::uint32_t wider = std::min(most, 2 * absent); wider > window) {
+      window = wider;
+      partition = partition_slots(layers, left - window_bytes(window), 1);
+      if (!partition) return fail(partition.error());
+    }
     for (std::size_t i = 0; i < layers.size(); ++i) plan_.layers[i].slots = partition->slots[i];
     for (std::uint32_t slab = 0; slab < plan_.slabs.size(); ++slab) place_slab(slab, window);
     return {};
