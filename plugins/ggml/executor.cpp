@@ -4,14 +4,16 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <numeric>
 
 namespace artesian::ggml {
 namespace {
 
 constexpr std::size_t graph_nodes_max = 64;
-constexpr std::int64_t few_tokens = 16;             // up to here a node's compute is shorter than what is in flight
-constexpr std::size_t guess_tokens_max = 4;         // more tokens want more experts than idle time can bring
-constexpr std::size_t gather_bytes_max = 1U << 20;  // rows above this are not gathered while waiting helps
+constexpr std::int64_t few_tokens = 16;              // up to here a node's compute is shorter than what is in flight
+constexpr std::size_t guess_tokens_max = 4;          // more tokens want more experts than idle time can bring
+constexpr std::uint64_t piece_bytes_min = 2U << 20;  // of weights; less is not worth a call of its own
+constexpr std::size_t gather_bytes_max = 1U << 20;   // rows above this are not gathered while waiting helps
 
 std::int64_t elements(const Tensor* tensor) {
   return tensor->ne[0] * tensor->ne[1] * tensor->ne[2] * tensor->ne[3];
@@ -54,11 +56,14 @@ Status Executor::run(Graph* graph) {
   for (int i = 0; i < count; ++i) {
     Tensor* node = engine_.graph_node(graph, i);
     if (elements(node) == 0 || (node->op != engine_.op_mul_mat && node->op != engine_.op_mul_mat_id)) {
-      if (!engine_.op_computes_nothing[static_cast<std::size_t>(node->op)] && elements(node) != 0) add(node);
+      if (engine_.op_computes_nothing[static_cast<std::size_t>(node->op)] || elements(node) == 0) continue;
+      if (const Status status = finish_pending(); status != status_success) return status;
+      add(node);
       continue;
     }
     Binding* binding = node->src[0]->buffer != nullptr ? binding_of(node->src[0]) : nullptr;
     if (binding == nullptr || binding->door == nullptr) {
+      if (const Status status = finish_pending(); status != status_success) return status;
       add(node);
       continue;
     }
@@ -73,10 +78,12 @@ Status Executor::run(Graph* graph) {
     const Status status = expert ? run_experts(node, *binding) : run_dense(node, *binding);
     if (status != status_success) {
       batch_.clear();
+      pending_.clear();
       return status;
     }
   }
-  const Status status = flush();
+  Status status = finish_pending();
+  if (status == status_success) status = flush();
   if (timed_ != nullptr) timed_->publish(false);
   timed_ = nullptr;
   return status;
@@ -84,6 +91,7 @@ Status Executor::run(Graph* graph) {
 
 Status Executor::refuse(Door& door, const Error& error) {
   batch_.clear();
+  pending_.clear();
   route_.door = nullptr;
   std::fprintf(stderr, "artesian: %s; this batch is given up\n", error.message.c_str());
   door.publish(true);
@@ -107,12 +115,16 @@ Status Executor::flush() {
     for (std::size_t i = first; i < last; ++i) engine_.graph_add_node(graph_, &batch_[i].node);
     status = engine_.graph_compute(delegate_, graph_);
   }
+  if (status == status_success) {
+    for (const Item& item : batch_) put_back(item);
+  }
   batch_.clear();
   if (door != nullptr) door->count_compute(door->clock().now() - start);
   return status;
 }
 
 Status Executor::run_dense(Tensor* node, Binding& binding) {
+  if (const Status status = finish_pending(); status != status_success) return status;
   if (const Status status = flush(); status != status_success) return status;
   Door& door = *binding.door;
   if (binding.expert) {  // an expert tensor used in a way we do not know: as it lies in the mapped file
@@ -215,43 +227,91 @@ void Executor::speculate(const Binding& binding) {
 Status Executor::run_experts(Tensor* node, Binding& binding) {
   std::vector<ExpertIndex> ids;
   if (const Status status = read_ids(node, binding, ids); status != status_success) return status;
-  if (route_.door != binding.door || route_.layer != binding.layer) {
+  if (route_.door != binding.door || route_.layer != binding.layer || route_.ids != ids) {
+    if (const Status status = finish_pending(); status != status_success) return status;
     if (const Status status = flush(); status != status_success) return status;
   }
   route(node, binding, std::move(ids));
   route_.parts_done[binding.part] = 1;
 
-  ExpertStore& store = binding.door->experts();
-  const std::size_t part = binding.part;
   const std::size_t row_bytes = static_cast<std::size_t>(node->ne[0] + node->src[1]->ne[0]) * sizeof(float);
-  const bool gather = route_.ids.size() * row_bytes <= gather_bytes_max;
-  std::vector<char> done(route_.experts.size(), 0);
-  std::size_t left = done.size();
+  const std::size_t count = route_.experts.size();
+  Pending pending{.node = node,
+                  .binding = &binding,
+                  .gather = route_.ids.size() * row_bytes <= gather_bytes_max,
+                  .done = std::vector<char>(count, 0),
+                  .left = count};
   binding.door->loader().poll();
-  while (left > 0) {
-    std::size_t ready = 0, requested = 0, failed = 0;
-    for (std::size_t i = 0; i < done.size(); ++i) {
-      if (done[i] != 0) continue;
-      requested += store.request(part, i) ? 1 : 0;
-      ready += store.ready(part, i) ? 1 : 0;
-      failed += store.failed(part, i) ? 1 : 0;
+  const Survey found = survey(pending, false);
+  if (found.ready == count || (pending.gather && found.ready > 0)) add_ready(pending);
+  if (pending.left == 0) return status_success;
+  const bool gather = pending.gather;
+  pending_.push_back(std::move(pending));
+  return gather ? status_success : finish_pending();
+}
+
+// What has not been asked for yet is. To insist may take the room of what was read ahead, and of what waits to be
+// computed: only after flush().
+Executor::Survey Executor::survey(const Pending& pending, bool insist) {
+  ExpertStore& store = pending.binding->door->experts();
+  const std::size_t part = pending.binding->part;
+  Survey found;
+  for (std::size_t i = 0; i < pending.done.size(); ++i) {
+    if (pending.done[i] != 0) continue;
+    found.requested += store.request(part, i, insist) ? 1 : 0;
+    found.ready += store.ready(part, i) ? 1 : 0;
+    found.failed += store.failed(part, i) ? 1 : 0;
+  }
+  if (found.requested == pending.left) {
+    store.read_ahead(part);
+    speculate(*pending.binding);
+  }
+  return found;
+}
+
+// All of it, or enough to be worth the call, or what must make room for the rest.
+bool Executor::may_compute(const Pending& pending, const Survey& found) const {
+  if (found.ready == 0) return false;
+  if (found.ready == pending.left || found.requested < pending.left) return true;
+  const std::uint64_t bytes = pending.node->src[0]->nb[2] * found.ready;
+  return pending.gather && bytes >= piece_bytes_min;
+}
+
+// What waits is computed as it arrives.
+Status Executor::finish_pending() {
+  while (!pending_.empty()) {
+    if (const Status status = flush(); status != status_success) return status;
+    Loader& loader = pending_.front().binding->door->loader();
+    loader.poll();
+    bool added = false;
+    for (Pending& pending : pending_) {
+      const Survey found = survey(pending, !added);
+      if (found.failed > 0) return refuse(*pending.binding->door, loader.last_error());
+      if (!may_compute(pending, found)) continue;
+      add_ready(pending);
+      added = true;
     }
-    if (failed > 0) return refuse(*binding.door, binding.door->loader().last_error());
-    if (requested == left) {
-      store.read_ahead(part);
-      speculate(binding);
-    }
-    if (ready == done.size()) return run_whole(node, binding);
-    const bool wait = ready == 0 || (!gather && requested == left && ready < left);
-    if (!wait) {
-      if (const Status status = run_ready(node, binding, done, left); status != status_success) return status;
-      binding.door->loader().poll();
-    } else {
-      if (const Status status = flush(); status != status_success) return status;
-      binding.door->loader().wait();
-    }
+    std::erase_if(pending_, [](const Pending& pending) { return pending.left == 0; });
+    if (!added && !pending_.empty()) loader.wait();
   }
   return status_success;
+}
+
+// Those that are there and not computed yet.
+void Executor::add_ready(Pending& pending) {
+  const ExpertStore& store = pending.binding->door->experts();
+  std::vector<std::size_t> experts;
+  for (std::size_t i = 0; i < pending.done.size(); ++i) {
+    if (pending.done[i] != 0 || !store.ready(pending.binding->part, i)) continue;
+    pending.done[i] = 1;
+    experts.push_back(i);
+  }
+  pending.left -= experts.size();
+  if (experts.size() == pending.done.size()) {
+    add_whole(pending.node, *pending.binding);
+  } else {
+    add_rows(pending.node, *pending.binding, std::move(experts));
+  }
 }
 
 void Executor::point_at_slots(Item& item, const Binding& binding, std::uint32_t slots) {
@@ -266,7 +326,7 @@ void Executor::point_at_slots(Item& item, const Binding& binding, std::uint32_t 
 }
 
 // Everything is there: the node itself, over slots.
-Status Executor::run_whole(Tensor* node, const Binding& binding) {
+void Executor::add_whole(Tensor* node, const Binding& binding) {
   ExpertStore& store = binding.door->experts();
   Item& item = add(node);
   item.weights = unmarked(node->src[0]);
@@ -281,60 +341,42 @@ Status Executor::run_whole(Tensor* node, const Binding& binding) {
     item.id_data.push_back(static_cast<std::int32_t>(slot));
   }
   point_at_slots(item, binding, slots);
-  bool window = false;
-  for (std::size_t i = 0; i < route_.experts.size(); ++i) {
-    window = window || store.index(binding.part, i) >= store.layer_plan(binding.layer).slots;
-  }
-  if (!window) return status_success;  // slots stay until the next route, which flushes first
-  const Status status = flush();
-  for (std::size_t i = 0; i < route_.experts.size(); ++i) store.release(binding.part, i);
-  return status;
+  item.binding = &binding;
+  item.experts.resize(route_.experts.size());
+  std::iota(item.experts.begin(), item.experts.end(), std::size_t{0});
 }
 
-Status Executor::run_ready(Tensor* node, const Binding& binding, std::vector<char>& done, std::size_t& left) {
-  ExpertStore& store = binding.door->experts();
-  std::vector<char> chosen(done.size(), 0);
-  for (std::size_t i = 0; i < done.size(); ++i) chosen[i] = done[i] == 0 && store.ready(binding.part, i) ? 1 : 0;
-  const Status status = compute_rows(node, binding, chosen);
-  if (status != status_success) return status;
-  for (std::size_t i = 0; i < done.size(); ++i) {
-    if (chosen[i] == 0) continue;
-    done[i] = 1;
-    --left;
-    store.release(binding.part, i);
-  }
-  return status_success;
-}
-
-// The rows of the chosen experts, gathered, computed and put back. All rows of an expert go together and in order: its
-// kernel may depend on how many there are.
-Status Executor::compute_rows(Tensor* node, const Binding& binding, const std::vector<char>& chosen) {
+// The rows of some experts, gathered; put_back() follows. All rows of an expert go together and in order: its kernel
+// may depend on how many there are.
+void Executor::add_rows(Tensor* node, const Binding& binding, std::vector<std::size_t> experts) {
   const Tensor* input = node->src[1];
   const std::int64_t used = node->src[2]->ne[0];
   const auto width = static_cast<std::size_t>(input->ne[0]), height = static_cast<std::size_t>(node->ne[0]);
-  std::vector<std::size_t> pairs;
-  for (std::size_t i = 0; i < route_.ids.size(); ++i) {
-    if (chosen[route_.order[route_.ids[i]]] != 0) pairs.push_back(i);
-  }
-  gathered_.resize(pairs.size() * width);
-  scattered_.resize(pairs.size() * height);
   Item& item = add(node);
-  item.id_data.reserve(pairs.size());
+  std::vector<char> chosen(route_.experts.size(), 0);
+  for (const std::size_t i : experts) chosen[i] = 1;
+  for (std::size_t i = 0; i < route_.ids.size(); ++i) {
+    if (chosen[route_.order[route_.ids[i]]] != 0) item.rows.push_back(i);
+  }
+  item.gathered.resize(item.rows.size() * width);
+  item.scattered.resize(item.rows.size() * height);
+  item.id_data.reserve(item.rows.size());
   std::uint32_t slots = 0;
-  for (std::size_t row = 0; row < pairs.size(); ++row) {
-    const auto token = static_cast<std::int64_t>(pairs[row]) / used, k = static_cast<std::int64_t>(pairs[row]) % used;
+  for (std::size_t row = 0; row < item.rows.size(); ++row) {
+    const auto token = static_cast<std::int64_t>(item.rows[row]) / used,
+               k = static_cast<std::int64_t>(item.rows[row]) % used;
     const char* from = static_cast<const char*>(input->data) + token * static_cast<std::int64_t>(input->nb[2]) +
                        (k % input->ne[1]) * static_cast<std::int64_t>(input->nb[1]);
-    std::memcpy(&gathered_[row * width], from, width * sizeof(float));
-    const std::uint32_t slot = binding.door->experts().index(binding.part, route_.order[route_.ids[pairs[row]]]);
+    std::memcpy(&item.gathered[row * width], from, width * sizeof(float));
+    const std::uint32_t slot = binding.door->experts().index(binding.part, route_.order[route_.ids[item.rows[row]]]);
     slots = std::max(slots, slot + 1);
     item.id_data.push_back(static_cast<std::int32_t>(slot));
   }
-  const auto rows = static_cast<std::int64_t>(pairs.size());
+  const auto rows = static_cast<std::int64_t>(item.rows.size());
   item.weights = unmarked(node->src[0]);
   item.input = *input;
   item.input.view_src = nullptr;
-  item.input.data = gathered_.data();
+  item.input.data = item.gathered.data();
   item.input.ne[1] = 1;
   item.input.ne[2] = rows;
   set_contiguous(item.input, sizeof(float));
@@ -345,19 +387,32 @@ Status Executor::compute_rows(Tensor* node, const Binding& binding, const std::v
   set_contiguous(item.ids, sizeof(std::int32_t));
   item.node.src[1] = &item.input;
   item.node.view_src = nullptr;
-  item.node.data = scattered_.data();
+  item.node.data = item.scattered.data();
   item.node.ne[1] = 1;
   item.node.ne[2] = rows;
   set_contiguous(item.node, sizeof(float));
   point_at_slots(item, binding, slots);
-  const Status status = flush();
-  for (std::size_t row = 0; row < pairs.size() && status == status_success; ++row) {
-    const auto token = static_cast<std::int64_t>(pairs[row]) / used, k = static_cast<std::int64_t>(pairs[row]) % used;
-    char* to = static_cast<char*>(node->data) + token * static_cast<std::int64_t>(node->nb[2]) +
-               k * static_cast<std::int64_t>(node->nb[1]);
-    std::memcpy(to, &scattered_[row * height], height * sizeof(float));
+  item.target = node;
+  item.binding = &binding;
+  item.experts = std::move(experts);
+}
+
+// After a node is computed: gathered rows go where they belong, window slots become free.
+void Executor::put_back(const Item& item) {
+  if (item.target != nullptr) {
+    const std::int64_t used = item.target->src[2]->ne[0];
+    const auto height = static_cast<std::size_t>(item.target->ne[0]);
+    for (std::size_t row = 0; row < item.rows.size(); ++row) {
+      const auto token = static_cast<std::int64_t>(item.rows[row]) / used;
+      const auto k = static_cast<std::int64_t>(item.rows[row]) % used;
+      char* to = static_cast<char*>(item.target->data) + token * static_cast<std::int64_t>(item.target->nb[2]) +
+                 k * static_cast<std::int64_t>(item.target->nb[1]);
+      std::memcpy(to, &item.scattered[row * height], height * sizeof(float));
+    }
   }
-  return status;
+  if (item.binding == nullptr) return;
+  ExpertStore& store = item.binding->door->experts();
+  for (const std::size_t i : item.experts) store.release(item.binding->part, i);
 }
 
 }  // namespace artesian::ggml

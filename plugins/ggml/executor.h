@@ -29,6 +29,23 @@ class Executor {
   struct Item {  // a node to be computed, with what it points at
     Tensor node, weights, ids, input;
     std::vector<std::int32_t> id_data;
+    // Of a node of which some experts' rows are computed: those rows, their inputs and outputs, and where these belong.
+    std::vector<std::size_t> rows;
+    std::vector<float> gathered, scattered;
+    Tensor* target = nullptr;
+    // Whose window slots are free when it is computed.
+    const Binding* binding = nullptr;
+    std::vector<std::size_t> experts;  // indices into the route's
+  };
+  struct Pending {  // a node of experts of which some have not arrived
+    Tensor* node = nullptr;
+    const Binding* binding = nullptr;
+    bool gather = false;     // may be computed in pieces
+    std::vector<char> done;  // by index into the route's experts
+    std::size_t left = 0;
+  };
+  struct Survey {
+    std::size_t requested = 0, ready = 0, failed = 0;
   };
   struct Route {  // whose experts the store was last told
     Door* door = nullptr;
@@ -48,9 +65,13 @@ class Executor {
   void route(const Tensor* node, const Binding& binding, std::vector<ExpertIndex> ids);
   void guess(const Tensor* node, const Binding& binding);
   void speculate(const Binding& binding);
-  Status run_whole(Tensor* node, const Binding& binding);
-  Status run_ready(Tensor* node, const Binding& binding, std::vector<char>& done, std::size_t& left);
-  Status compute_rows(Tensor* node, const Binding& binding, const std::vector<char>& chosen);
+  Survey survey(const Pending& pending, bool insist);
+  bool may_compute(const Pending& pending, const Survey& found) const;
+  Status finish_pending();
+  void add_ready(Pending& pending);
+  void add_whole(Tensor* node, const Binding& binding);
+  void add_rows(Tensor* node, const Binding& binding, std::vector<std::size_t> experts);
+  void put_back(const Item& item);
   Status refuse(Door& door, const Error& error);
   Item& add(Tensor* node);
   void point_at_slots(Item& item, const Binding& binding, std::uint32_t slots);
@@ -63,7 +84,7 @@ class Executor {
   std::deque<Item> batch_;
   Door* timed_ = nullptr;
   Route route_;
-  std::vector<float> gathered_, scattered_;
+  std::vector<Pending> pending_;  // all of one route
 };
 
 // The weight of a node, looking through a view; its binding, if it is ours.

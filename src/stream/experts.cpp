@@ -165,7 +165,7 @@ void ExpertStore::speculate(std::size_t layer, std::span<const ExpertIndex> expe
     if (state.slot_of[expert] != none || in_window(layer, expert)) continue;
     for (std::size_t part = 0; part < state.loads.size(); ++part) {
       const ExpertWindow::Key key{layer, part, expert};
-      if (window_.find(key) == none && !read_into_window(key, Loader::Urgency::guessed)) return;
+      if (window_.find(key) == none && !read_into_window(key, Loader::Urgency::guessed, false)) return;
     }
     state.guesses.push_back(expert);
   }
@@ -201,8 +201,8 @@ bool ExpertStore::in_window(std::size_t layer, ExpertIndex expert) const {
 }
 
 // False if there is no room.
-bool ExpertStore::read_into_window(const ExpertWindow::Key& key, Loader::Urgency urgency) {
-  const std::uint32_t slot = urgency == Loader::Urgency::needed ? window_.take_or_steal(key) : window_.take(key);
+bool ExpertStore::read_into_window(const ExpertWindow::Key& key, Loader::Urgency urgency, bool insist) {
+  const std::uint32_t slot = insist ? window_.take_or_steal(key) : window_.take(key);
   if (slot == none) return false;
   const SlabPlan& slab = plan_.slabs[plan_.layers[key.layer].parts[key.part].slab];
   arena_.commit(slab.window_base + slot * slab.stride, slab.stride);
@@ -217,8 +217,8 @@ const Load* ExpertStore::load_of(std::size_t part, std::size_t i) const {
   return slot != none ? &layers_[layer_].loads[part][slot] : window_.load({layer_, part, expert});
 }
 
-bool ExpertStore::request(std::size_t part, std::size_t i) {
-  return load_of(part, i) != nullptr || read_into_window({layer_, part, experts_[i]}, Loader::Urgency::needed);
+bool ExpertStore::request(std::size_t part, std::size_t i, bool insist) {
+  return load_of(part, i) != nullptr || read_into_window({layer_, part, experts_[i]}, Loader::Urgency::needed, insist);
 }
 
 bool ExpertStore::ready(std::size_t part, std::size_t i) const {
@@ -246,7 +246,7 @@ void ExpertStore::read_ahead(std::size_t part) {
   for (std::size_t next = part + 1; next < parts; ++next) {
     for (std::size_t i = 0; i < experts_.size(); ++i) {
       if (load_of(next, i) != nullptr) continue;
-      if (!read_into_window({layer_, next, experts_[i]}, Loader::Urgency::expected)) return;
+      if (!read_into_window({layer_, next, experts_[i]}, Loader::Urgency::expected, false)) return;
     }
   }
   if (!many_ || layer_ + 1 >= layers_.size() || part + 1 < parts) return;
@@ -254,7 +254,7 @@ void ExpertStore::read_ahead(std::size_t part) {
   for (ExpertIndex expert = 0; expert < layers_[layer].slot_of.size(); ++expert) {
     const ExpertWindow::Key key{layer, 0, expert};
     if (layers_[layer].slot_of[expert] != none || window_.find(key) != none) continue;
-    if (!read_into_window(key, Loader::Urgency::expected)) return;
+    if (!read_into_window(key, Loader::Urgency::expected, false)) return;
   }
 }
 

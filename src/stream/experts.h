@@ -63,8 +63,9 @@ class ExpertStore {
 
   // The i-th expert of the last route(): on the way or there? False when no window slot was free: then others of this
   // part are on their way or there, or reads in flight will free one; ask again after either was waited for or
-  // released.
-  bool request(std::size_t part, std::size_t i);
+  // released. To insist takes the slot of another part or layer as well: nothing that was ready there may still be
+  // wanted.
+  bool request(std::size_t part, std::size_t i, bool insist);
   bool ready(std::size_t part, std::size_t i) const;
   bool failed(std::size_t part, std::size_t i) const;
   // Slot number as an index from slot 0 of the part, in strides.
@@ -109,7 +110,7 @@ class ExpertStore {
   void start(std::size_t layer, std::size_t part, ExpertIndex expert, std::uint32_t index, Load& load,
              Loader::Urgency urgency);
   bool in_window(std::size_t layer, ExpertIndex expert) const;
-  bool read_into_window(const ExpertWindow::Key& key, Loader::Urgency urgency);
+  bool read_into_window(const ExpertWindow::Key& key, Loader::Urgency urgency, bool insist);
   const Load* load_of(std::size_t part, std::size_t i) const;
   std::uint32_t window_index(std::size_t layer, std::size_t part, std::uint32_t slot) const;
 

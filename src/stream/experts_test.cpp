@@ -86,7 +86,7 @@ struct Rig {
       std::size_t requested = 0, ready = 0;
       for (std::size_t i = 0; i < experts.size(); ++i) {
         if (done[i] != 0) continue;
-        requested += store.request(part, i) ? 1 : 0;
+        requested += store.request(part, i, true) ? 1 : 0;
         if (store.failed(part, i)) return false;
         ready += store.ready(part, i) ? 1 : 0;
       }
