@@ -39,12 +39,6 @@ Result<std::string> stats_path(const Context& context, int run_pid) {
   return fmt::format("{}/{}{}", *folder, run_pid, stats_suffix);
 }
 
-Result<StatsSnapshot> read_stats_file(const std::string& path) {
-  const auto file = SharedFileReader::open(path);
-  if (!file) return fail(file.error());
-  return read_stats([&](std::uint64_t offset, std::span<std::byte> out) { return file->read(offset, out); });
-}
-
 Result<std::vector<RunningDoor>> running_doors(const Context& context) {
   const auto folder = private_runtime_folder(context.runtime_dir);
   if (!folder) return fail(folder.error());

@@ -20,8 +20,6 @@ Result<DoorLibraries> find_door();
 // <runtime folder>/<pid>.stats of the `artesian run` with that number.
 Result<std::string> stats_path(const Context& context, int run_pid);
 
-Result<StatsSnapshot> read_stats_file(const std::string& path);
-
 struct RunningDoor {
   int run_pid = 0;
   std::string path;

@@ -173,39 +173,72 @@ void Door::unregister_all() {
   }
 }
 
+void Door::count_node(const Binding& binding, std::uint64_t tokens) {
+  if (first_ == nullptr) first_ = &binding;
+  if (first_ != &binding) return;
+  settle();
+  single_ = tokens == 1;
+  snapshot_.tokens += tokens;
+}
+
+// Totals of the parts, into the snapshot.
+void Door::gather() {
+  snapshot_.hits = dense_->counters().hits;
+  snapshot_.misses = dense_->counters().misses;
+  snapshot_.committed_bytes = arena_.committed();
+  snapshot_.resident_bytes = dense_->pinned_bytes();
+  snapshot_.layers.clear();
+  for (std::size_t layer = 0; layer < experts_->layer_count(); ++layer) {
+    const ExpertCounters counters = experts_->counters(layer);
+    const ExpertLayerPlan& plan = experts_->layer_plan(layer);
+    const std::uint64_t bytes = counters.resident * plan.slot_bytes;
+    snapshot_.layers.push_back({.layer = plan.layer,
+                                .slots = plan.slots,
+                                .resident = counters.resident,
+                                .resident_bytes = bytes,
+                                .hits = counters.hits,
+                                .misses = counters.misses});
+    snapshot_.hits += counters.hits;
+    snapshot_.misses += counters.misses;
+    snapshot_.resident_bytes += bytes;
+  }
+  const SpeculationCounts guesses = experts_->speculation().total();
+  snapshot_.speculation = {.issued = guesses.guesses, .useful = guesses.useful, .late = guesses.late};
+  snapshot_.bytes_wasted = guesses.wasted_bytes;
+  const DeviceCounters io = device_->counters();
+  snapshot_.bytes_read = io.bytes_read;
+  snapshot_.read_busy_ns = static_cast<std::uint64_t>(io.busy.count());
+  snapshot_.queue_depth = io.in_flight;
+  snapshot_.stall_ns = static_cast<std::uint64_t>(loader_->counters().stalled.count());
+}
+
+// What the totals have grown by since the last time belongs to the pass under way.
+void Door::settle() {
+  gather();
+  const DecodeStats now{.tokens = snapshot_.tokens,
+                        .hits = snapshot_.hits,
+                        .misses = snapshot_.misses,
+                        .bytes_read = snapshot_.bytes_read,
+                        .bytes_wasted = snapshot_.bytes_wasted,
+                        .stall_ns = snapshot_.stall_ns,
+                        .compute_ns = snapshot_.compute_ns};
+  if (single_) {
+    snapshot_.decode.tokens += now.tokens - settled_.tokens;
+    snapshot_.decode.hits += now.hits - settled_.hits;
+    snapshot_.decode.misses += now.misses - settled_.misses;
+    snapshot_.decode.bytes_read += now.bytes_read - settled_.bytes_read;
+    snapshot_.decode.bytes_wasted += now.bytes_wasted - settled_.bytes_wasted;
+    snapshot_.decode.stall_ns += now.stall_ns - settled_.stall_ns;
+    snapshot_.decode.compute_ns += now.compute_ns - settled_.compute_ns;
+  }
+  settled_ = now;
+}
+
 void Door::publish(bool now) {
   const Nanos time = clock_.now();
   if (!stats_file_ || (!now && time - published_ < publish_interval)) return;
   published_ = time;
-  if (experts_ != nullptr) {
-    snapshot_.hits = dense_->counters().hits;
-    snapshot_.misses = dense_->counters().misses;
-    snapshot_.committed_bytes = arena_.committed();
-    snapshot_.resident_bytes = dense_->pinned_bytes();
-    snapshot_.layers.clear();
-    for (std::size_t layer = 0; layer < experts_->layer_count(); ++layer) {
-      const ExpertCounters counters = experts_->counters(layer);
-      const ExpertLayerPlan& plan = experts_->layer_plan(layer);
-      const std::uint64_t bytes = counters.resident * plan.slot_bytes;
-      snapshot_.layers.push_back({.layer = plan.layer,
-                                  .slots = plan.slots,
-                                  .resident = counters.resident,
-                                  .resident_bytes = bytes,
-                                  .hits = counters.hits,
-                                  .misses = counters.misses});
-      snapshot_.hits += counters.hits;
-      snapshot_.misses += counters.misses;
-      snapshot_.resident_bytes += bytes;
-    }
-    const SpeculationCounts guesses = experts_->speculation().total();
-    snapshot_.speculation = {.issued = guesses.guesses, .useful = guesses.useful, .late = guesses.late};
-    snapshot_.bytes_wasted = guesses.wasted_bytes;
-    const DeviceCounters io = device_->counters();
-    snapshot_.bytes_read = io.bytes_read;
-    snapshot_.read_busy_ns = static_cast<std::uint64_t>(io.busy.count());
-    snapshot_.queue_depth = io.in_flight;
-    snapshot_.stall_ns = static_cast<std::uint64_t>(loader_->counters().stalled.count());
-  }
+  if (experts_ != nullptr) settle();
   StatsWriter(stats_file_->bytes()).write(snapshot_);
 }
 

@@ -65,7 +65,8 @@ class Door {
   // Before a graph is run: follows the memory that there is, and gives back what has become too much.
   void govern();
 
-  void count_token(std::uint64_t tokens) { snapshot_.tokens += tokens; }
+  // A node over these weights, with so many tokens, is about to run. A pass begins with the weights that came first.
+  void count_node(const Binding& binding, std::uint64_t tokens);
   void count_compute(Nanos time) { snapshot_.compute_ns += static_cast<std::uint64_t>(time.count()); }
   void publish(bool now);
 
@@ -77,6 +78,8 @@ class Door {
   std::uint64_t piece_bytes() const;
   void register_next();
   void unregister_all();
+  void gather();
+  void settle();
 
   GgufModel model_;
   WeightPlan plan_;
@@ -98,6 +101,9 @@ class Door {
   RouterGuess routers_;
   std::optional<SharedMapping> stats_file_;
   StatsSnapshot snapshot_;
+  const Binding* first_ = nullptr;  // whose node opens a pass
+  bool single_ = false;             // the pass under way is of one token
+  DecodeStats settled_;             // the totals as they were at the last settle()
   Nanos published_{0};
 };
 

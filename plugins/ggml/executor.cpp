@@ -75,6 +75,8 @@ Status Executor::run(Graph* graph) {
     }
     binding->door->loader().set_long_computes(node->src[1]->ne[1] * node->src[1]->ne[2] > few_tokens);
     const bool expert = binding->expert && node->op == engine_.op_mul_mat_id && node->src[0]->view_src == nullptr;
+    const std::int64_t tokens = node->op == engine_.op_mul_mat_id ? node->src[2]->ne[1] : elements(node) / node->ne[0];
+    binding->door->count_node(*binding, static_cast<std::uint64_t>(tokens));
     const Status status = expert ? run_experts(node, *binding) : run_dense(node, *binding);
     if (status != status_success) {
       batch_.clear();
@@ -186,7 +188,6 @@ void Executor::route(const Tensor* node, const Binding& binding, std::vector<Exp
     route_.experts.push_back(expert);
   }
   const bool many = node->src[2]->ne[1] > 1 && route_.experts.size() * 2 > plan.experts;
-  if (binding.layer == 0) door.count_token(static_cast<std::uint64_t>(node->src[2]->ne[1]));
   route_.number = door.experts().route({.layer = binding.layer,
                                         .part = binding.part,
                                         .experts = route_.experts,

@@ -1,9 +1,11 @@
 #include "platform/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <utility>
 #include <vector>
 
 namespace artesian {
@@ -84,17 +87,83 @@ class BlockedSignals {
   sigset_t set_{}, before_{};
 };
 
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() { close(); }
+  int get() const { return fd_; }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Fd read, write;
+
+  static Result<Pipe> open() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Code::device_failed, "pipe: {}", strerror(errno));
+    return Pipe{Fd(ends[0]), Fd(ends[1])};
+  }
+};
+
+// Where a child's output goes; -1: where ours goes. A captured child has no stdin and is the head of its own group.
+struct Capture {
+  int out = -1, err = -1;
+};
+
 // In the child: never returns. Only calls that are allowed after a fork.
 [[noreturn]] void become(const ExecBlock& block, const std::string& path, const BlockedSignals& signals, pid_t parent,
-                         int report) {
+                         int report, const Capture& capture) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(128 + SIGTERM);  // the parent died before the line above
+  if (capture.out >= 0) {
+    ::setpgid(0, 0);
+    const int nothing = ::open("/dev/null", O_RDONLY);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+    if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0 || ::dup2(capture.out, STDOUT_FILENO) < 0 ||
+        ::dup2(capture.err, STDERR_FILENO) < 0) {
+      _exit(exit_not_executable);
+    }
+  }
   signals.restore();
   block.exec(path);
   const int error = errno;
   const ssize_t written = ::write(report, &error, sizeof error);
   static_cast<void>(written);
   _exit(exit_not_executable);
+}
+
+// The child, running the command, or why it could not be started.
+Result<pid_t> start(const Command& command, const BlockedSignals& signals, const Capture& capture) {
+  auto report = Pipe::open();
+  if (!report) return fail(report.error());
+  const ExecBlock block(command);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return fail(Code::device_failed, "{}: cannot be started: fork: {}", command.path, strerror(errno));
+  }
+  if (child == 0) become(block, command.path, signals, parent, report->write.get(), capture);
+  report->write.close();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(report->read.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  if (got != static_cast<ssize_t>(sizeof error)) return child;
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return fail(start_error(command.path, error));
 }
 
 // Returns the exit code once the child is gone, nothing while it is there.
@@ -132,6 +201,99 @@ int wait_and_forward(pid_t child, const sigset_t& set) {
   return exit_code;
 }
 
+constexpr Nanos tick_time = std::chrono::milliseconds(100);
+constexpr Nanos grace_time = std::chrono::seconds(10);  // between SIGTERM and SIGKILL
+
+// Takes in what a child prints until it ends, and ends it when it must.
+class CaptureLoop {
+ public:
+  CaptureLoop(pid_t child, Fd out, Fd err, int arrived, const Clock& clock, const CaptureOptions& options, Nanos begin)
+      : child_(child),
+        out_(std::move(out)),
+        err_(std::move(err)),
+        arrived_(arrived),
+        clock_(clock),
+        options_(options),
+        begin_(begin),
+        ticked_(begin) {
+    for (const Fd* fd : {&out_, &err_}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  }
+
+  Captured run() {
+    while (true) {
+      std::array<pollfd, 3> wanted = {
+          {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}, {arrived_, POLLIN, 0}}};  // a closed one is left out
+      ::poll(wanted.data(), wanted.size(), static_cast<int>(tick_time / std::chrono::milliseconds(1)));
+      take_signals();
+      // The child is looked at first: what it printed before its end is in the pipes by then.
+      const bool gone = reap(child_, result_.exit_code);
+      take_output();
+      result_.wall = clock_.now() - begin_;
+      if (gone) return std::move(result_);
+      watch_time();
+    }
+  }
+
+ private:
+  void take_signals() {
+    signalfd_siginfo info{};
+    while (::read(arrived_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const auto signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP && signal != SIGQUIT) continue;
+      if (result_.interrupted == 0) result_.interrupted = signal;
+      end_child();
+    }
+  }
+
+  void take_output() {
+    const std::size_t before = result_.out.size();
+    drain(out_, result_.out);
+    if (before == 0 && !result_.out.empty()) result_.first_output = clock_.now() - begin_;
+    drain(err_, result_.err);
+  }
+
+  static void drain(Fd& fd, std::string& text) {
+    std::array<char, 1U << 16> piece{};
+    while (fd.get() >= 0) {
+      const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got <= 0) {
+        fd.close();
+        return;
+      }
+      text.append(piece.data(), static_cast<std::size_t>(got));
+    }
+  }
+
+  void watch_time() {
+    if (options_.time_max != Nanos{0} && result_.wall > options_.time_max && !ended_) {
+      result_.timed_out = true;
+      end_child();
+    }
+    if (ended_ && result_.wall - *ended_ > grace_time) ::kill(-child_, SIGKILL);
+    if (options_.tick && begin_ + result_.wall - ticked_ >= tick_time) {
+      ticked_ = begin_ + result_.wall;
+      options_.tick();
+    }
+  }
+
+  void end_child() {
+    if (ended_) return;
+    ended_ = clock_.now() - begin_;
+    ::kill(-child_, SIGTERM);
+  }
+
+  pid_t child_;
+  Fd out_, err_;
+  int arrived_;
+  const Clock& clock_;
+  const CaptureOptions& options_;
+  Nanos begin_, ticked_;
+  std::optional<Nanos> ended_;  // when SIGTERM was sent
+  Captured result_;
+};
+
 }  // namespace
 
 Result<std::string> find_program(std::string_view name, std::string_view search_path) {
@@ -163,29 +325,25 @@ int program_exit_code(const Error& error) {
 }
 
 Result<int> run_program(const Command& command) {
-  std::array<int, 2> report{};
-  if (::pipe2(report.data(), O_CLOEXEC) != 0) return fail(Code::device_failed, "pipe: {}", strerror(errno));
-  const ExecBlock block(command);
   const BlockedSignals signals;
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) {
-    const int error = errno;
-    ::close(report[0]);
-    ::close(report[1]);
-    return fail(Code::device_failed, "{}: cannot be started: fork: {}", command.path, strerror(error));
-  }
-  if (child == 0) become(block, command.path, signals, parent, report[1]);
-  ::close(report[1]);
-  int error = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(report[0], &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  ::close(report[0]);
-  const int exit_code = wait_and_forward(child, signals.set());
-  if (got == static_cast<ssize_t>(sizeof error)) return fail(start_error(command.path, error));
-  return exit_code;
+  const auto child = start(command, signals, {});
+  if (!child) return fail(child.error());
+  return wait_and_forward(*child, signals.set());
+}
+
+Result<Captured> run_captured(const Command& command, const Clock& clock, const CaptureOptions& options) {
+  auto out = Pipe::open();
+  auto err = Pipe::open();
+  if (!out || !err) return fail(!out ? out.error() : err.error());
+  const BlockedSignals signals;
+  const Fd arrived(::signalfd(-1, &signals.set(), SFD_CLOEXEC | SFD_NONBLOCK));
+  if (arrived.get() < 0) return fail(Code::device_failed, "signalfd: {}", strerror(errno));
+  const Nanos begin = clock.now();
+  const auto child = start(command, signals, {out->write.get(), err->write.get()});
+  if (!child) return fail(child.error());
+  out->write.close();
+  err->write.close();
+  return CaptureLoop(*child, std::move(out->read), std::move(err->read), arrived.get(), clock, options, begin).run();
 }
 
 Error replace_process(const Command& command) {

@@ -1,15 +1,19 @@
 // Starting another program in front of which we stand: found on the path, given a changed environment, sent on the
-// signals that reach us, waited for, and its exit code handed back as a shell would.
+// signals that reach us, waited for, and its exit code handed back as a shell would. Or measured: run apart from the
+// terminal, with what it prints taken in.
 //
-// Threads: call from the main thread of a program that has no other; run_program() changes its signal mask while it
-// waits and restores it.
+// Threads: call from the main thread of a program that has no other; run_program() and run_captured() change its signal
+// mask while they wait and restore it.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace artesian {
@@ -34,6 +38,25 @@ int program_exit_code(const Error& error);
 // are sent on (those that a terminal sends reach the program by themselves); when it stops we stop. If we are killed,
 // the program gets SIGTERM.
 Result<int> run_program(const Command& command);
+
+struct CaptureOptions {
+  Nanos time_max{0};           // then the program is ended; 0: it may take as long as it likes
+  std::function<void()> tick;  // about ten times a second, to show that something goes on
+};
+
+struct Captured {
+  int exit_code = 0;  // 128 + n if signal n ended it
+  std::string out, err;
+  std::optional<Nanos> first_output;  // from the start to the first byte on stdout
+  Nanos wall{0};                      // from the start to the end
+  bool timed_out = false;
+  int interrupted = 0;  // the signal that was sent to us meanwhile and ended the program; 0: none
+};
+
+// Runs the command to its end in a process group of its own, stdin empty. SIGINT, SIGTERM, SIGHUP and SIGQUIT that
+// reach us, and the end of the time, send SIGTERM to the group and some seconds later SIGKILL. If we are killed, the
+// program gets SIGTERM.
+Result<Captured> run_captured(const Command& command, const Clock& clock, const CaptureOptions& options);
 
 // Becomes the command. Returns only if that failed.
 Error replace_process(const Command& command);

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "platform/clock.h"
+
 namespace artesian {
 namespace {
 
@@ -115,6 +117,58 @@ TEST_F(Process, ReportsWhatCannotBeStarted) {
 TEST_F(Process, RunsAScriptWithoutAFirstLine) {
   const auto path = write("script", "exit 9\n", 0755);
   EXPECT_EQ(run_program({path, {path}, {}}).value(), 9);
+}
+
+TEST_F(Process, TakesInWhatAProgramPrints) {
+  SteadyClock clock;
+  const auto run =
+      run_captured({"/bin/sh",
+                    {"sh", "-c", "printf $WORD; printf err >&2; cat; sleep 0.01; yes x | head -c 300000; exit 3"},
+                    {{"WORD", "out"}}},
+                   clock, {});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->exit_code, 3);
+  EXPECT_EQ(run->out.size(), 300003U);  // more than a pipe holds
+  EXPECT_TRUE(run->out.starts_with("outx\n"));
+  EXPECT_EQ(run->err, "err");
+  ASSERT_TRUE(run->first_output);
+  EXPECT_LE(*run->first_output, run->wall);
+  EXPECT_FALSE(run->timed_out);
+  EXPECT_EQ(run->interrupted, 0);
+}
+
+TEST_F(Process, CapturesOfAProgramThatSaysNothing) {
+  SteadyClock clock;
+  const auto run = run_captured({"/bin/sh", {"sh", "-c", "kill -KILL $$"}, {}}, clock, {});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->exit_code, 137);
+  EXPECT_FALSE(run->first_output);
+  const auto missing = run_captured({"/nonexistent/tool", {"tool"}, {}}, clock, {});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::not_found);
+}
+
+TEST_F(Process, EndsACapturedGroupWhenTimeIsUp) {
+  SteadyClock clock;
+  int ticks = 0;
+  const auto run = run_captured({"/bin/sh", {"sh", "-c", "echo up; sleep 60 & wait"}, {}}, clock,
+                                {.time_max = std::chrono::milliseconds(250), .tick = [&] { ++ticks; }});
+  ASSERT_TRUE(run);
+  EXPECT_TRUE(run->timed_out);
+  EXPECT_EQ(run->exit_code, 128 + SIGTERM);
+  EXPECT_EQ(run->out, "up\n");
+  EXPECT_LT(run->wall, std::chrono::seconds(20));
+  EXPECT_GT(ticks, 0);
+}
+
+TEST_F(Process, ASignalToUsEndsACapturedProgram) {
+  SteadyClock clock;
+  const auto run = run_captured(
+      {"/bin/sh", {"sh", "-c", "trap 'echo cleaned; exit 7' TERM; kill -INT $PPID; sleep 60 & wait"}, {}}, clock, {});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->interrupted, SIGINT);
+  EXPECT_EQ(run->exit_code, 7);
+  EXPECT_EQ(run->out, "cleaned\n");
 }
 
 TEST_F(Process, KnowsProcesses) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "platform/shared_mapping.h"
+
 namespace artesian {
 namespace {
 
@@ -44,6 +46,15 @@ StatsSnapshot from_object(const Json& object) {
   take(object, "compute_ns", snapshot.compute_ns);
   take(object, "tokens", snapshot.tokens);
   take(object, "queue_depth", snapshot.queue_depth);
+  if (const auto found = object.find("decode"); found != object.end() && found->is_object()) {
+    take(*found, "tokens", snapshot.decode.tokens);
+    take(*found, "hits", snapshot.decode.hits);
+    take(*found, "misses", snapshot.decode.misses);
+    take(*found, "bytes_read", snapshot.decode.bytes_read);
+    take(*found, "bytes_wasted", snapshot.decode.bytes_wasted);
+    take(*found, "stall_ns", snapshot.decode.stall_ns);
+    take(*found, "compute_ns", snapshot.decode.compute_ns);
+  }
   if (const auto found = object.find("speculation"); found != object.end() && found->is_object()) {
     take(*found, "issued", snapshot.speculation.issued);
     take(*found, "useful", snapshot.speculation.useful);
@@ -110,6 +121,14 @@ std::string stats_to_json(const StatsSnapshot& snapshot) {
                        {"compute_ns", snapshot.compute_ns},
                        {"tokens", snapshot.tokens},
                        {"queue_depth", snapshot.queue_depth},
+                       {"decode",
+                        {{"tokens", snapshot.decode.tokens},
+                         {"hits", snapshot.decode.hits},
+                         {"misses", snapshot.decode.misses},
+                         {"bytes_read", snapshot.decode.bytes_read},
+                         {"bytes_wasted", snapshot.decode.bytes_wasted},
+                         {"stall_ns", snapshot.decode.stall_ns},
+                         {"compute_ns", snapshot.decode.compute_ns}}},
                        {"speculation",
                         {{"issued", snapshot.speculation.issued},
                          {"useful", snapshot.speculation.useful},
@@ -171,6 +190,12 @@ Result<StatsSnapshot> read_stats(const StatsSource& source) {
     return stats_from_json(text);
   }
   return fail(Code::retry, "the stats file was being written at every try");
+}
+
+Result<StatsSnapshot> read_stats_file(const std::string& path) {
+  const auto file = SharedFileReader::open(path);
+  if (!file) return fail(file.error());
+  return read_stats([&](std::uint64_t offset, std::span<std::byte> out) { return file->read(offset, out); });
 }
 
 }  // namespace artesian

@@ -32,6 +32,14 @@ struct SpeculationStats {
   std::uint64_t issued = 0, useful = 0, late = 0;
 };
 
+// The part of the totals that fell to passes of a single token, which is what decoding for one person is.
+struct DecodeStats {
+  std::uint64_t tokens = 0;
+  std::uint64_t hits = 0, misses = 0;
+  std::uint64_t bytes_read = 0, bytes_wasted = 0;
+  std::uint64_t stall_ns = 0, compute_ns = 0;
+};
+
 struct StatsSnapshot {
   int pid = 0;
   std::string state = "loading";      // loading, active, aside, refused
@@ -47,6 +55,7 @@ struct StatsSnapshot {
   std::uint64_t compute_ns = 0;
   std::uint64_t tokens = 0;
   std::uint64_t queue_depth = 0;  // requests in flight now
+  DecodeStats decode;
   SpeculationStats speculation;
   std::vector<LayerStats> layers;
 };
@@ -72,5 +81,8 @@ using StatsSource = std::function<Status(std::uint64_t offset, std::span<std::by
 // not_found if nothing was ever written, retry if the writer was busy at every try (or died while writing), corrupt if
 // it is not a stats file.
 Result<StatsSnapshot> read_stats(const StatsSource& source);
+
+// The same of a file.
+Result<StatsSnapshot> read_stats_file(const std::string& path);
 
 }  // namespace artesian

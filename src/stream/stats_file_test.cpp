@@ -31,6 +31,7 @@ StatsSnapshot sample() {
   snapshot.hits = 3;
   snapshot.misses = 1;
   snapshot.stall_ns = 5;
+  snapshot.decode = {.tokens = 9, .bytes_read = 8, .compute_ns = 7};
   snapshot.speculation = {7, 6, 1};
   snapshot.layers = {{0, 8, 4, 4096, 2, 1}, {5, 9, 3, 100, 1, 0}};
   return snapshot;
@@ -46,6 +47,9 @@ TEST_F(StatsFile, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->state, "active");
   EXPECT_EQ(read->model, "/models/a \"b\" \xEF\xBF\xBD.gguf");  // bytes that are no text become a mark
   EXPECT_EQ(read->budget_bytes, 1ULL << 40);
+  EXPECT_EQ(read->decode.tokens, 9u);
+  EXPECT_EQ(read->decode.bytes_read, 8u);
+  EXPECT_EQ(read->decode.compute_ns, 7u);
   EXPECT_EQ(read->speculation.useful, 6u);
   ASSERT_EQ(read->layers.size(), 2u);
   EXPECT_EQ(read->layers[1].layer, 5u);
