@@ -18,6 +18,7 @@ constexpr std::array command_table = {
     CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
     CommandInfo{"bench device", "Measure a drive by request size and queue depth", setup_bench_device},
     CommandInfo{"bench policy", "Replay expert routes through the eviction policies", setup_bench_policy},
+    CommandInfo{"bench weights", "Run models larger than memory through the door and without it", setup_bench_weights},
     CommandInfo{"completion", "Print the completion script for a shell", setup_completion},
 };
 

@@ -21,6 +21,8 @@ struct Context {
   std::string runtime_dir;                // XDG_RUNTIME_DIR
   std::string cache_dir;                  // XDG_CACHE_HOME, or ~/.cache
   std::string traces;                     // ARTESIAN_TRACES: the folder with recorded traces
+  std::string engine_bin;                 // ARTESIAN_ENGINE_BIN: the folder with llama.cpp's programs
+  std::string model;                      // ARTESIAN_MODEL: a real model
   std::string preload;                    // LD_PRELOAD
   std::string library_path;               // LD_LIBRARY_PATH
   std::vector<std::string> after_dashes;  // what followed the first "--", if there was one
@@ -71,6 +73,7 @@ Action setup_stat(CLI::App& command, const Context& context);
 Action setup_inspect(CLI::App& command, const Context& context);
 Action setup_bench_device(CLI::App& command, const Context& context);
 Action setup_bench_policy(CLI::App& command, const Context& context);
+Action setup_bench_weights(CLI::App& command, const Context& context);
 Action setup_completion(CLI::App& command, const Context& context);
 
 }  // namespace artesian::cli

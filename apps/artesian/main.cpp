@@ -23,6 +23,8 @@ Context read_environment() {
   context.cache_dir = variable("XDG_CACHE_HOME");
   if (context.cache_dir.empty()) context.cache_dir = variable("HOME") + "/.cache";
   context.traces = variable("ARTESIAN_TRACES");
+  context.engine_bin = variable("ARTESIAN_ENGINE_BIN");
+  context.model = variable("ARTESIAN_MODEL");
   context.preload = variable("LD_PRELOAD");
   context.library_path = variable("LD_LIBRARY_PATH");
   return context;

@@ -353,6 +353,100 @@ sys.exit(not any(case["trace"] == "m" for case in report["replay"]["cases"]))' |
   has err 'm.route.csv'
 }
 
+# A llama-completion that opens backends, says something and how fast it was. $1: what it says through the door.
+make_engine() {
+  printf '#!/bin/bash\n"%s" >/dev/null\n' "$engine" >llama-completion
+  cat >>llama-completion <<END
+for argument; do [ "\$argument" != "\${SLOW_ARGUMENT:-none}" ] || { echo up >ready; sleep 60 & wait; }; done
+if [ -n "\${LD_PRELOAD:-}" ]; then echo "$1"; else echo "the sea rises"; fi
+echo "prompt eval time = 1000.00 ms / 512 tokens (..., 512.00 tokens per second)" >&2
+echo "       eval time =  700.00 ms /   7 runs   (..., 10.00 tokens per second)" >&2
+END
+  chmod +x llama-completion
+}
+
+bench_weights() { "$artesian" bench weights --model model.gguf --engine ./llama-completion --tokens 8 "$@"; }
+
+scenario_bench_weights() {
+  export XDG_CACHE_HOME=$work/cache
+  unset ARTESIAN_TRACES ARTESIAN_ENGINE_BIN ARTESIAN_MODEL
+  "$make_model" model.gguf 1
+  make_engine "the sea rises"
+  export FAKE_STATS='{"state":"active","decode":{"tokens":7,"bytes_read":7000000,"compute_ns":7000000,"hits":3,"misses":1}}'
+  want 0 bench_weights --case fits.active --repeat 2 --check
+  has out "model.gguf, no limit, artesian run --mode on, 512 + 8 tokens, 2 runs; prefill tokens/s 512; decode tokens/s 10.0"
+  has out "fits.active.decode"
+  grep -q MISSED out && bad "missed: $(cat out)"
+  has err "4 of 4: model.gguf" # where no terminal shows one line, each run has one
+  want 0 bench_weights --case fits.active --repeat 1 --json
+  grep -q '"all_met": true' out || bad "not met: $(cat out)"
+  want 0 bench_weights --case fits.active --repeat 1 --markdown
+  has out "| 100.00 % | ≥ 97 % |"
+  # a door that is not what the case wants is no figure
+  want 0 bench_weights --case fits.aside --repeat 1
+  has out "the door is active and not aside"
+  want 1 bench_weights --case fits.aside --repeat 1 --check
+  # another text is never well, asked or not
+  make_engine "the sea falls"
+  want 1 bench_weights --case fits.active --repeat 1
+  has out "its text differs"
+  [ -z "$(ls artesian)" ] || bad "the stats file was left behind: $(ls artesian)"
+}
+
+scenario_bench_weights_limits() { # where no group can be made, cases are skipped, and say so
+  unset ARTESIAN_TRACES ARTESIAN_ENGINE_BIN ARTESIAN_MODEL
+  "$make_model" model.gguf 1
+  make_engine "the sea rises"
+  export FAKE_STATS='{"state":"active"}'
+  want 0 bench_weights --case first_token.900 --repeat 1 --limit 256M
+  grep -q 'model.gguf, 268.4 MB, artesian run, 16 + 1 tokens, 1 run' out || has out "skipped: no memory limit can be set here"
+  want 0 bench_weights --case moe.900.decode --repeat 1 --limit 256M --json
+  grep -q '"bandwidth_bytes_per_second"' out || bad "no bandwidth: $(cat out)"
+}
+
+scenario_bench_weights_interrupted() { # programs are ended, groups and files go
+  unset ARTESIAN_TRACES ARTESIAN_ENGINE_BIN ARTESIAN_MODEL
+  "$make_model" model.gguf 1
+  make_engine "the sea rises"
+  mkfifo ready
+  export FAKE_STATS='{"state":"active"}' SLOW_ARGUMENT=--no-repack
+  exec 3<>ready
+  env --default-signal=INT "$artesian" bench weights --model model.gguf --engine ./llama-completion --case first_token \
+    --repeat 1 --limit 256M --limit 256M >out 2>err &
+  local pid=$! code=0 word=
+  read -r -t 20 word <&3 || grep -q "no memory limit" err || bad "no program was started: $(cat err)"
+  kill -INT "$pid"
+  wait "$pid" || code=$?
+  [ "$code" = 130 ] || [ -z "$word" ] || bad "ended with $code, not 130: $(cat err)"
+  [ -z "$(ls artesian)" ] || bad "the stats file was left behind: $(ls artesian)"
+}
+
+scenario_bench_weights_usage() {
+  local line
+  "$make_model" model.gguf 1
+  make_engine "the sea rises"
+  while read -r line; do
+    # shellcheck disable=SC2086
+    want 2 "$artesian" bench weights $line
+    one_line
+  done <<'END'
+--case none.such
+--repeat 0
+--tokens 3
+--limit much
+--json --markdown
+--model no-such.gguf
+--model scenario-no-model
+--model model.gguf --case dense --engine ./llama-completion
+--model model.gguf --engine ./no-such-engine
+END
+  want 0 "$artesian" bench weights --list
+  has out "moe.560.prefill"
+  has out "policy"
+  want 2 bench_weights --case dense
+  has err "not possible with the model"
+}
+
 scenario_completion() {
   want 0 "$artesian" completion bash
   mv out script
@@ -363,7 +457,7 @@ scenario_completion() {
   complete_line artesian '' >out
   for word in run inspect stat bench completion --help --version; do has out "$word"; done
   complete_line artesian bench '' >out
-  for word in device policy; do has out "$word"; done
+  for word in device policy weights; do has out "$word"; done
   complete_line artesian bench device --over >out
   [ "$(cat out)" = --overwrite ] || bad "bench device --over: $(cat out)"
   complete_line artesian run --m >out
