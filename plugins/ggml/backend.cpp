@@ -172,7 +172,7 @@ Buffer* buffer_from_host_ptr(Device*, void* address, std::size_t size, std::size
   own->mapped = find_mapping(address);
   if (!own->mapped) own->mapped = MappedFile{};
   if (!own->mapped->path.empty()) own->door = door_of(own->mapped->path);
-  if (own->door != nullptr && own->door->active()) own->door->settle(*own->mapped);
+  if (own->door != nullptr && own->door->active()) own->door->advise(*own->mapped);
   return plugin().engine.buffer_init(plugin().type(), buffer_table, own.release(), size);
 }
 

@@ -66,7 +66,7 @@ Binding* Door::find(std::string_view tensor_name) {
   return binding.door != nullptr ? &binding : nullptr;
 }
 
-void Door::settle(const MappedFile& mapped) const {
+void Door::advise(const MappedFile& mapped) const {
   advise_random(mapped.mapping);
   std::vector<std::span<const std::byte>> kept;
   for (const std::uint32_t index : plan_.kept) {

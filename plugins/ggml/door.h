@@ -52,7 +52,7 @@ class Door {
   Binding* find(std::string_view tensor_name);
 
   // The engine has mapped one of the files: what it keeps is read now and stays, of the rest no page comes unasked.
-  void settle(const MappedFile& mapped) const;
+  void advise(const MappedFile& mapped) const;
 
   // Opens device and arena; before the first use of experts() and dense().
   artesian::Status open();
