@@ -12,11 +12,7 @@ std::string because(const std::string& start, const std::string& reason) {
 std::string active_line(const StatsSnapshot& stats) {
   const auto uses = stats.hits + stats.misses;
   std::string line;
-  if (stats.tokens != 0) {
-    const bool experts = uses != 0;
-    line = fmt::format("{} token{}{}: ", stats.tokens,
-                       stats.tokens == 1 ? (experts ? "'s" : "") : (experts ? "s'" : "s"), experts ? " experts" : "");
-  }
+  if (stats.tokens != 0) line = fmt::format("{} token{}: ", stats.tokens, stats.tokens == 1 ? "" : "s");
   if (uses != 0) {
     line += fmt::format("{:.1f} % hits, ", 100.0 * static_cast<double>(stats.hits) / static_cast<double>(uses));
   }

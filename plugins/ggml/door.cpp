@@ -9,11 +9,13 @@
 #include "base/units.h"
 #include "device/file_device.h"
 #include "platform/page_advice.h"
+#include "platform/untouched_memory.h"
 
 namespace artesian::ggml {
 namespace {
 
 constexpr Nanos memory_interval = std::chrono::milliseconds(20);
+constexpr Nanos untouched_interval = std::chrono::seconds(2);
 constexpr std::uint64_t registered_bytes_min = 64 * MiB;  // a piece that is registered at once,
 constexpr std::uint64_t registered_pieces_max = 128;      // and how many there are
 constexpr Nanos publish_interval = std::chrono::milliseconds(200);
@@ -112,19 +114,35 @@ artesian::Status Door::open() {
   return {};
 }
 
+// The rest of what the engine has allocated: KV cache and compute buffers fill up later than we do.
+std::uint64_t Door::engine_will_take(Nanos now, std::uint64_t others) {
+  if (untouched_read_ == Nanos{0} || now - untouched_read_ >= untouched_interval) {
+    untouched_read_ = now;
+    untouched_ = untouched_bytes();
+    others_then_ = others;
+  }
+  const std::uint64_t taken = others > others_then_ ? others - others_then_ : 0;
+  return untouched_ > taken ? untouched_ - taken : 0;
+}
+
 void Door::read_memory() {
   const Nanos now = clock_.now();
   if (memory_read_ != Nanos{0} && now - memory_read_ < memory_interval) return;
   memory_read_ = now;
   const auto facts = memory_.read();
   if (!facts) return;
+  const std::uint64_t committed = arena_.committed();
+  const std::uint64_t others = facts->unreclaimable > committed ? facts->unreclaimable - committed : 0;
+  // Locked pages are counted among the unreclaimable already.
+  const std::uint64_t mapped = plan_.engine_bytes - std::min(plan_.engine_bytes, facts->locked);
+  // The governor's margin is there for what the engine has yet to touch, too.
+  const std::uint64_t will_take = engine_will_take(now, others), margin = governor_margin(facts->limit);
   target_ = governor_
                 .decide({.now = now,
                          .limit_bytes = facts->limit,
                          .unreclaimable_bytes = facts->unreclaimable,
-                         .committed_bytes = arena_.committed(),
-                         // Locked pages are counted among the unreclaimable already.
-                         .mapped_bytes = plan_.engine_bytes - std::min(plan_.engine_bytes, facts->locked),
+                         .committed_bytes = committed,
+                         .mapped_bytes = mapped + (will_take > margin ? will_take - margin : 0),
                          .available_bytes = facts->available,
                          .psi_some_percent = facts->psi_some,
                          .psi_full_percent = facts->psi_full})

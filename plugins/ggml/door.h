@@ -75,6 +75,7 @@ class Door {
  private:
   bool may_commit(std::uint64_t bytes);
   void read_memory();
+  std::uint64_t engine_will_take(Nanos now, std::uint64_t others);
   std::uint64_t piece_bytes() const;
   void register_next();
   void unregister_all();
@@ -91,6 +92,9 @@ class Door {
   Nanos memory_read_{0};
   Governor governor_;
   std::uint64_t target_ = 0;  // bytes that we may hold
+  // What the engine had allocated and not touched when that was last looked at, and all but ours was then.
+  std::uint64_t untouched_ = 0, others_then_ = 0;
+  Nanos untouched_read_{0};
   Arena arena_;
   std::vector<bool> registered_;  // by piece of the arena: known to the device
   bool may_register_ = true;      // false once the device has refused

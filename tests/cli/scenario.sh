@@ -180,10 +180,10 @@ scenario_door_opens() {
   export FAKE_STATS='{"version":1,"state":"active","hits":712,"misses":288,"tokens":64,"bytes_read":2810000000,
     "read_busy_ns":2021582733,"stall_ns":1920000000,"committed_bytes":432013312,"budget_bytes":440401920}'
   want 0 run -- "$engine"
-  has err "artesian: 64 tokens' experts: 71.2 % hits, 2.81 GB read at 1.39 GB/s, 1.92 s stalled, 412.0 MiB of 420.0 MiB used"
+  has err "artesian: 64 tokens: 71.2 % hits, 2.81 GB read at 1.39 GB/s, 1.92 s stalled, 412.0 MiB of 420.0 MiB used"
   export FAKE_STATS='{"state":"active","tokens":1,"hits":1,"bytes_read":5}'
   want 0 run -- "$engine"
-  has err "artesian: 1 token's experts: 100.0 % hits, 5 B read, 0.00 s stalled"
+  has err "artesian: 1 token: 100.0 % hits, 5 B read, 0.00 s stalled"
   export FAKE_STATS='{"state":"active","tokens":2,"bytes_read":5}'
   want 0 run -- "$engine"
   has err "artesian: 2 tokens: 5 B read, "
