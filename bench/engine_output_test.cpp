@@ -12,7 +12,7 @@ constexpr std::string_view recorded = R"(0.00.547.938 I
 0.07.218.328 I common_perf_print: prompt eval time =    1579.41 ms /   244 tokens (    6.47 ms per token,   154.49 tokens per second)
 0.07.218.334 I common_perf_print:        eval time =    5072.99 ms /    63 runs   (   80.52 ms per token,    12.42 tokens per second)
 0.07.218.340 I common_perf_print:       total time =    6671.81 ms /   307 tokens
-artesian: 309 tokens' experts: 28.9 % hits, 8.30 GB read at 2.14 GB/s, 3.55 s stalled, 302.4 MiB of 310.4 MiB used
+artesian: 309 tokens: 28.9 % hits, 8.30 GB read at 2.14 GB/s, 3.55 s stalled, 302.4 MiB of 310.4 MiB used
 )";
 
 TEST(EngineOutput, ReadsWhatTheEngineSays) {
