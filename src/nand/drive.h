@@ -1,0 +1,243 @@
+// An SSD in virtual time, from the cell to the link: requests go in, completions come out, and step() moves to the next
+// thing that happens. See docs/decisions/0009-nand.md for what is modelled and how.
+//
+// Not thread safe, no clock, no threads: a run is a function of profile, seed and requests, and digest() is the same
+// every time. Buffers of requests belong to the caller and are used until the completion (only by a drive that stores
+// data).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+#include "nand/content.h"
+#include "nand/event_queue.h"
+#include "nand/flash.h"
+#include "nand/ftl.h"
+#include "nand/map_cache.h"
+#include "nand/profile.h"
+
+namespace artesian::nand {
+
+enum class HostOp : std::uint8_t { read, write, flush };
+
+struct HostRequest {
+  HostOp op = HostOp::read;
+  IoClass io_class = IoClass::demand;
+  std::uint16_t handle = 0;             // placement; one that the drive has not is 0
+  std::uint16_t queue = 0;              // of submission; served in turn within a class
+  std::uint64_t offset = 0, bytes = 0;  // within capacity_bytes; any alignment
+  std::uint64_t tag = 0;
+  std::byte* data = nullptr;
+};
+
+struct HostCompletion {
+  std::uint64_t tag = 0, bytes = 0;
+  Time submitted = 0, at = 0;
+  HostOp op = HostOp::read;
+  IoClass io_class = IoClass::demand;
+  bool failed = false;  // a write to a drive that is worn out
+};
+
+struct DriveCounters {
+  std::uint64_t host_reads = 0, host_writes = 0;
+  std::uint64_t host_read_bytes = 0, host_written_bytes = 0, trimmed_bytes = 0;
+  std::uint64_t merge_bytes = 0;  // rewritten around host writes smaller than a unit of the map
+  std::array<std::uint64_t, stream_count> programmed_bytes{};     // by cause, as the translation layer appends them
+  std::array<std::uint64_t, purpose_count> flash_ops{};           // page reads, programs and erases of one die
+  std::uint64_t media_written_bytes = 0, media_erased_bytes = 0;  // as the dies count them
+  std::uint64_t retries = 0, suspends = 0, buffer_hits = 0, unmapped_reads = 0, map_misses = 0;
+  std::uint64_t moved_bytes = 0, link_bytes = 0;
+  Time elapsed = 0;
+
+  double write_amplification() const;
+  // The ledger: what the translation layer appended is what the dies programmed, apart from `buffered` that is under
+  // way.
+  std::uint64_t appended_bytes() const;
+};
+
+// NVMe FDP statistics log: host bytes with metadata written, media bytes written and erased.
+struct FdpStatistics {
+  std::uint64_t host_written = 0, media_written = 0, media_erased = 0;
+};
+
+struct EnergyReport {
+  double read_j = 0, program_j = 0, erase_j = 0, channel_j = 0, link_j = 0, idle_j = 0;
+  double total_j() const { return read_j + program_j + erase_j + channel_j + link_j + idle_j; }
+};
+
+struct DriveOptions {
+  bool store_data = false;  // keeps the bytes, and what is needed to survive a loss of power
+  std::uint64_t seed = 1;
+  std::vector<std::uint32_t> quota;  // superblocks for each handle's data; see FtlSettings
+};
+
+class Drive final : private FlashClient {
+ public:
+  explicit Drive(Profile profile, DriveOptions options = {});
+  Drive(const Drive&) = delete;
+  Drive& operator=(const Drive&) = delete;
+
+  const Profile& profile() const { return profile_; }
+  const Layout& layout() const { return layout_; }
+  const Ftl& ftl() const { return ftl_; }
+  Time now() const { return now_; }
+
+  void submit(const HostRequest& request) { submit(std::span(&request, 1)); }
+  void submit(std::span<const HostRequest> requests);  // at once: classes decide between them
+  // Takes effect at once and costs no time.
+  void trim(std::uint64_t offset, std::uint64_t bytes);
+
+  bool idle() const { return events_.empty(); }
+  Time next_event() const { return events_.top().at; }
+  void step();
+  void run_until(Time time);  // and not beyond, even if nothing happens
+  void run_until_idle();
+  void drain();  // and all that is buffered is on flash, padded where it has to be
+
+  std::uint32_t in_flight() const { return in_flight_; }
+  std::uint32_t waiting() const;
+  // In order of time; whoever reads them clears them.
+  std::vector<HostCompletion>& completions() { return completions_; }
+
+  // Preparation, in no time and not counted: units of the map [first, first + count) in order, or `count` at random.
+  void fill(std::uint64_t first, std::uint64_t count, std::uint32_t handle = 0);
+  void fill_native(
+      std::uint64_t count);  // the first units, on flash in native mode whatever the drive does with new data
+  void overwrite_at_random(std::uint64_t count);
+  void preload(std::uint64_t offset, std::span<const std::byte> bytes);
+  void age(double months) { age_months_ = months; }           // since all that is stored was written
+  void wear(double share_of_life) { wear_ = share_of_life; }  // of every block, besides what is erased from now on
+
+  // Power is gone now: requests in flight never complete. Needs store_data. Returns how long the drive takes to come
+  // back.
+  Time cut_power();
+
+  DriveCounters counters() const;
+  FdpStatistics fdp() const;
+  EnergyReport energy() const;
+  void reset_counters();
+  std::uint64_t memory_bytes() const { return ftl_.memory_bytes(); }
+  bool worn_out() const { return ftl_.worn_out(); }
+  double years_of_life(double bytes_per_day) const;  // at the write amplification so far
+  std::uint64_t digest() const { return digest_; }
+  const Flash& flash() const { return flash_; }
+  std::uint64_t events() const { return event_count_; }
+
+ private:
+  struct Request {
+    HostRequest host;
+    Time submitted = 0, finish = 0;
+    std::uint32_t next = none;
+    std::uint32_t pending = 0;  // flash reads
+    std::uint32_t unit = 0;     // of a write: the next to be buffered
+    bool failed = false;
+  };
+  struct Fifo {
+    std::uint32_t head = none, tail = none;
+  };
+  struct Job {  // moving what is valid out of a superblock
+    std::uint32_t victim = none;
+    std::uint32_t next = 0, end = 0;  // pua
+    std::uint32_t reading = 0;
+    Stream stream = Stream::collection;
+  };
+  struct Erasing {
+    std::uint32_t superblock = none;
+    std::uint32_t left = 0;  // dies; 0: not begun
+  };
+  struct Stalled {
+    std::uint32_t pua;
+    std::uint32_t job;
+  };
+
+  // host side, drive.cpp
+  std::uint32_t new_request(const HostRequest& host);
+  void dispatch();
+  std::uint32_t next_waiting();
+  void start(std::uint32_t index);
+  void issue(std::uint32_t index);
+  void start_read(std::uint32_t index);
+  void launch_reads(std::uint32_t index, std::uint32_t first, std::uint32_t count);
+  std::uint32_t clipped(const HostRequest& host, std::uint32_t first, std::uint32_t count) const;
+  void copy_out(const HostRequest& host, std::uint32_t lpn, std::uint32_t pua) const;
+  void deliver(std::uint32_t index, std::uint32_t bytes);
+  void settle(std::uint32_t index);
+  void complete(std::uint32_t index);
+  void pump_writes();
+  bool buffer_write(std::uint32_t index);
+  void store(const HostRequest& host, std::uint32_t lpn, std::uint32_t old, std::uint32_t pua);
+  void move_content(std::uint32_t from, std::uint32_t to);
+  void finish_flushes();
+  std::uint32_t handle_of(const HostRequest& host) const;
+
+  // inside, drive_collect.cpp
+  void read_page(std::uint32_t pua, std::uint32_t bytes, Purpose purpose, std::size_t level, std::uint32_t owner,
+                 std::uint32_t place, std::uint32_t count);
+  void program(const Appended& filled, std::uint32_t host_units, std::size_t level);
+  void pad_all(bool host_only);
+  bool host_blocked() const;
+  void pump_collection();
+  bool begin(std::size_t job);
+  void advance(std::size_t job);
+  void move_page(std::uint32_t job, std::uint32_t first);
+  bool move_unit(std::uint32_t job, std::uint32_t pua);
+  void begin_erases();
+  void erase(Erasing& erasing);
+  void touch_map(std::uint32_t lpn);
+  void evict_map_page(const MapCache::Touched& touched);
+  std::size_t background_level() const;
+  void fill_map(std::uint64_t first, std::uint64_t count);
+  void moved(const FlashOp& op, Time now) override;
+  void finished(const FlashOp& op, Time now) override;
+
+  Profile profile_;
+  DriveOptions options_;
+  Layout layout_;
+  EventQueue events_;
+  Flash flash_;
+  Ftl ftl_;
+  MapCache map_cache_;
+  std::optional<Content> content_;
+  Random random_;
+
+  Time now_ = 0, started_ = 0;
+  Time submit_ns_, complete_ns_, command_ns_, read_ns_, write_ns_, ecc_ns_;
+  double link_ns_per_byte_, parity_;
+  Time controller_free_ = 0, link_in_free_ = 0, link_out_free_ = 0;
+  std::uint32_t buffer_units_;
+
+  std::vector<Request> requests_;
+  std::vector<std::uint32_t> free_requests_;
+  std::array<std::vector<Fifo>, io_class_count> waiting_;
+  std::array<std::uint32_t, io_class_count> waiting_count_{}, turn_{};
+  std::uint32_t in_flight_ = 0;
+  std::deque<std::uint32_t> writes_;  // whose data have arrived and want places in the buffer
+  std::uint32_t buffered_ = 0;        // units
+  struct Flushing {
+    std::uint32_t request;
+    std::uint64_t order;  // done when all before it is on flash
+  };
+  std::vector<Flushing> flushes_;
+  std::vector<HostCompletion> completions_;
+
+  static constexpr std::size_t job_count = 3;  // collection, fold, levelling
+  std::array<Job, job_count> jobs_;
+  std::vector<Erasing> erasing_;
+  std::deque<Stalled> stalled_;
+  std::uint64_t levelled_at_ = 0;  // erases
+  bool pumping_ = false;
+
+  double age_months_ = 0, wear_ = 0;
+  DriveCounters counters_;
+  std::uint64_t digest_ = 14695981039346656037ULL;
+  std::uint64_t event_count_ = 0;
+};
+
+}  // namespace artesian::nand

@@ -1,0 +1,395 @@
+// What a drive does inside: reads and programs of its dies, collection, folding, levelling, erases, the map's own
+// pages, loss of power, and its books.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+#include "nand/closed_form.h"
+#include "nand/drive.h"
+
+namespace artesian::nand {
+namespace {
+
+constexpr std::size_t collection_job = 0, fold_job = 1, levelling_job = 2;
+constexpr std::uint64_t levelling_interval = 64;  // of a drive's superblocks are erased between two looks at their wear
+
+}  // namespace
+
+void Drive::read_page(std::uint32_t pua, std::uint32_t bytes, Purpose purpose, std::size_t level, std::uint32_t owner,
+                      std::uint32_t place, std::uint32_t count) {
+  const Superblock& block = ftl_.superblock(layout_.superblock_of(pua));
+  const Place where = layout_.place_of(pua, block.mode);
+  Time sense = where.read_ns;
+  if (profile_.retries_worn > 0 || profile_.retries_fresh > 0) {
+    const double wear = wear_ + static_cast<double>(block.wear);
+    const double expected = profile_.retries_fresh +
+                            (profile_.retries_worn - profile_.retries_fresh) * std::pow(wear, profile_.retry_exponent) +
+                            profile_.retries_per_month * age_months_ * wear;
+    double retries = std::floor(expected);
+    if (random_.unit() < expected - retries) ++retries;
+    counters_.retries += static_cast<std::uint64_t>(retries);
+    sense += static_cast<Time>(retries) * where.read_ns;
+  }
+  ++counters_.flash_ops[static_cast<std::size_t>(purpose)];
+  const auto moved_bytes = static_cast<std::uint32_t>(std::lround(bytes * parity_));
+  counters_.moved_bytes += moved_bytes;
+  flash_.add({.duration = sense,
+              .die = where.die,
+              .bytes = moved_bytes,
+              .owner = owner,
+              .place = place,
+              .count = count,
+              .lane = static_cast<std::uint8_t>(where.lane),
+              .level = static_cast<std::uint8_t>(level),
+              .kind = OpKind::read,
+              .purpose = purpose},
+             now_);
+}
+
+void Drive::program(const Appended& filled, std::uint32_t host_units, std::size_t level) {
+  const ModeLayout& mode = layout_.mode(ftl_.mode_of(filled.pua));
+  const auto bytes = static_cast<std::uint32_t>(std::lround(static_cast<double>(profile_.page_bytes) * parity_));
+  ++counters_.flash_ops[static_cast<std::size_t>(Purpose::program)];
+  counters_.moved_bytes += std::uint64_t{bytes} * mode.pages_per_program;
+  flash_.add({.duration = mode.program_ns,
+              .die = filled.program % layout_.programs % layout_.dies,
+              .bytes = bytes,
+              .pages = mode.pages_per_program,
+              .owner = filled.program,
+              .place = mode.pages_per_program,
+              .count = host_units,
+              .level = static_cast<std::uint8_t>(level),
+              .kind = OpKind::program,
+              .purpose = Purpose::program},
+             now_);
+}
+
+// Program units that are begun are filled up with nothing and go to flash.
+void Drive::pad_all(bool host_only) {
+  const auto count = host_only ? profile_.placement_handles : ftl_.frontier_count();
+  for (std::uint32_t frontier = 0; frontier < count; ++frontier) {
+    const std::uint32_t held = std::exchange(ftl_.frontier(frontier).buffered, 0);
+    const Appended filled = ftl_.pad(frontier);
+    if (filled.program != none) program(filled, held, static_cast<std::size_t>(IoClass::write));
+  }
+}
+
+bool Drive::host_blocked() const {
+  return !writes_.empty() && !ftl_.can_append(ftl_.host_frontier(handle_of(requests_[writes_.front()].host)));
+}
+
+std::size_t Drive::background_level() const {
+  return static_cast<std::size_t>(host_blocked() ? IoClass::write : IoClass::reclaim);
+}
+
+void Drive::pump_collection() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (!stalled_.empty()) {
+    const Stalled one = stalled_.front();
+    if (!move_unit(one.job, one.pua)) break;
+    stalled_.pop_front();
+    if (one.job != none) --jobs_[one.job].reading;
+  }
+  for (std::size_t job = 0; job < job_count; ++job) {
+    while (jobs_[job].victim != none || begin(job)) {
+      advance(job);
+      if (jobs_[job].victim != none) break;  // waits for its reads
+    }
+  }
+  begin_erases();
+  pumping_ = false;
+}
+
+bool Drive::begin(std::size_t job) {
+  if (ftl_.worn_out()) return false;  // there is nothing to win any more
+  std::optional<std::uint32_t> victim;
+  Stream stream = Stream::collection;
+  if (job == collection_job) {
+    if (ftl_.needs_collection(erasing_.size())) victim = ftl_.take_victim();
+  } else if (job == fold_job) {
+    const bool spare_time = in_flight_ == 0 && ftl_.pslc_in_use() > 0;
+    if (ftl_.needs_fold() || spare_time) victim = ftl_.take_fold_victim();
+    stream = Stream::fold;
+  } else if (ftl_.erases() - levelled_at_ >= std::max<std::uint64_t>(layout_.superblocks / levelling_interval, 1)) {
+    levelled_at_ = ftl_.erases();
+    victim = ftl_.take_cold_victim();
+    stream = Stream::levelling;
+  }
+  if (!victim) return false;
+  const std::uint32_t first = *victim * layout_.native.units;
+  jobs_[job] = {.victim = *victim, .next = first, .end = first + ftl_.superblock(*victim).written, .stream = stream};
+  return true;
+}
+
+// Reads on, as far as the copies in flight allow; hands the superblock over to be erased when all of it is moved.
+void Drive::advance(std::size_t index) {
+  Job& job = jobs_[index];
+  const std::uint32_t reading_max = 2 * layout_.dies;
+  while (job.next < job.end && job.reading < reading_max) {
+    if (!ftl_.valid(job.next)) {
+      job.next = ftl_.superblock(job.victim).valid == 0 ? job.end : job.next + 1;
+      continue;
+    }
+    move_page(static_cast<std::uint32_t>(index), job.next);
+    job.next = std::min(job.end, (job.next / layout_.units_per_page + 1) * layout_.units_per_page);
+  }
+  if (job.next < job.end || job.reading > 0) return;
+  erasing_.push_back({.superblock = job.victim});
+  job = {};
+}
+
+void Drive::move_page(std::uint32_t job, std::uint32_t first) {
+  const std::uint32_t end = std::min(jobs_[job].end, (first / layout_.units_per_page + 1) * layout_.units_per_page);
+  std::uint32_t valid = 0;
+  for (std::uint32_t pua = first; pua < end; ++pua) valid += ftl_.valid(pua) ? 1 : 0;
+  ++jobs_[job].reading;
+  read_page(first, valid * layout_.unit_bytes, Purpose::copy, background_level(), job, first, end - first);
+}
+
+// False if there is no place for it now. What has become stale since it was read needs none.
+bool Drive::move_unit(std::uint32_t job, std::uint32_t pua) {
+  if (job == none) {  // a page of the map, by its lpn
+    if (!ftl_.can_append(ftl_.map_frontier())) return false;
+    const Appended placed = ftl_.append(ftl_.map_frontier(), pua, Stream::metadata);
+    if (placed.filled) program(placed, 0, background_level());
+    return true;
+  }
+  if (!ftl_.valid(pua)) return true;
+  const Stream stream = jobs_[job].stream;
+  const std::uint32_t handle = ftl_.superblock(layout_.superblock_of(pua)).handle;
+  const std::uint32_t frontier =
+      stream == Stream::levelling ? ftl_.levelling_frontier() : ftl_.collection_frontier(handle);
+  if (!ftl_.can_append(frontier)) return false;
+  const std::uint32_t lpn = ftl_.owner(pua);
+  const Appended placed = ftl_.append(frontier, lpn, stream);
+  if (content_) move_content(pua, placed.pua);
+  if (placed.filled) program(placed, 0, background_level());
+  touch_map(lpn);
+  return true;
+}
+
+// A superblock is erased when what replaced its units is on flash: without power-loss protection, what was flushed must
+// survive at any moment. Where the host waits for space, what is still missing is padded and written.
+void Drive::begin_erases() {
+  bool padded = false;
+  for (Erasing& one : erasing_) {
+    if (one.left > 0) continue;
+    const bool safe =
+        profile_.power_loss_protection || ftl_.superblock(one.superblock).superseded_order < ftl_.oldest_unprogrammed();
+    if (safe) {
+      erase(one);
+    } else if (!padded && (host_blocked() || ftl_.free_superblocks() == 0)) {
+      padded = true;
+      pad_all(false);
+    }
+  }
+}
+
+void Drive::erase(Erasing& one) {
+  ftl_.start_erase(one.superblock);
+  one.left = layout_.dies;
+  const ModeLayout& mode = layout_.mode(ftl_.superblock(one.superblock).mode);
+  const auto level = static_cast<std::uint8_t>(background_level());
+  counters_.flash_ops[static_cast<std::size_t>(Purpose::erase)] += layout_.dies;
+  for (std::uint32_t die = 0; die < layout_.dies; ++die) {
+    flash_.add({.duration = mode.erase_ns,
+                .die = die,
+                .owner = one.superblock,
+                .level = level,
+                .kind = OpKind::erase,
+                .purpose = Purpose::erase},
+               now_);
+  }
+}
+
+// The map's entry of a unit changes.
+void Drive::touch_map(std::uint32_t lpn) {
+  if (map_cache_.whole() || lpn >= layout_.logical_units) return;
+  const std::uint32_t page = lpn / (layout_.unit_bytes / static_cast<std::uint32_t>(sizeof(std::uint32_t)));
+  const auto touched = map_cache_.touch(page, true);
+  const std::uint32_t place = ftl_.lookup(layout_.logical_units + page);
+  if (!touched.hit && place != none && ftl_.programmed(place)) {
+    ++counters_.map_misses;
+    read_page(place, layout_.unit_bytes, Purpose::merge, static_cast<std::size_t>(IoClass::write), 0, 0, 0);
+  }
+  evict_map_page(touched);
+}
+
+void Drive::evict_map_page(const MapCache::Touched& touched) {
+  if (!touched.evicted_dirty) return;
+  const std::uint32_t lpn = layout_.logical_units + touched.evicted;
+  if (!stalled_.empty() || !move_unit(none, lpn)) stalled_.push_back({lpn, none});
+}
+
+void Drive::moved(const FlashOp& op, Time /*now*/) {
+  switch (op.purpose) {
+    case Purpose::host:
+      deliver(op.owner, clipped(requests_[op.owner].host, op.place, op.count));
+      if (--requests_[op.owner].pending == 0) settle(op.owner);
+      return;
+    case Purpose::map:
+      launch_reads(op.owner, op.place, op.count);
+      if (--requests_[op.owner].pending == 0) settle(op.owner);
+      return;
+    case Purpose::copy: {
+      bool all = true;
+      for (std::uint32_t pua = op.place; pua < op.place + op.count; ++pua) {
+        if (stalled_.empty() && move_unit(op.owner, pua)) continue;
+        if (!ftl_.valid(pua)) continue;
+        stalled_.push_back({pua, op.owner});
+        ++jobs_[op.owner].reading;
+        all = false;
+      }
+      --jobs_[op.owner].reading;
+      if (all) pump_collection();
+      return;
+    }
+    case Purpose::merge:
+    case Purpose::program:
+    case Purpose::erase:
+      return;
+  }
+}
+
+void Drive::finished(const FlashOp& op, Time now) {
+  if (op.kind == OpKind::program) {
+    ftl_.program_done(op.owner, now);
+    counters_.media_written_bytes += op.place * profile_.page_bytes;
+    buffered_ -= op.count;
+    finish_flushes();
+  } else {
+    const auto found = std::ranges::find(erasing_, op.owner, &Erasing::superblock);
+    assert(found != erasing_.end());
+    if (--found->left > 0) return;
+    erasing_.erase(found);
+    counters_.media_erased_bytes += std::uint64_t{ftl_.superblock(op.owner).written} * layout_.unit_bytes;
+    ftl_.finish_erase(op.owner);
+    if (content_) content_->erase(op.owner);
+  }
+  pump_writes();
+  pump_collection();
+}
+
+void Drive::fill(std::uint64_t first, std::uint64_t count, std::uint32_t handle) {
+  for (std::uint64_t lpn = first; lpn < first + count; ++lpn) {
+    ftl_.write_now(handle, static_cast<std::uint32_t>(lpn));
+  }
+  fill_map(first, count);
+}
+
+void Drive::fill_native(std::uint64_t count) {
+  for (std::uint64_t lpn = 0; lpn < count; ++lpn) {
+    const Appended placed = ftl_.append(ftl_.collection_frontier(0), static_cast<std::uint32_t>(lpn), Stream::host);
+    if (placed.filled) ftl_.program_done(placed.program, 0);
+  }
+  fill_map(0, count);
+}
+
+void Drive::fill_map(std::uint64_t first, std::uint64_t count) {
+  if (map_cache_.whole()) return;
+  const std::uint64_t per_page = layout_.unit_bytes / sizeof(std::uint32_t);
+  for (std::uint64_t page = first / per_page; page * per_page < first + count; ++page) {
+    ftl_.write_now(0, static_cast<std::uint32_t>(layout_.logical_units + page));
+  }
+}
+
+void Drive::preload(std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::uint64_t first = offset / layout_.unit_bytes;
+  const std::uint64_t end = (offset + bytes.size() + layout_.unit_bytes - 1) / layout_.unit_bytes;
+  const HostRequest host{.offset = offset, .bytes = bytes.size(), .data = const_cast<std::byte*>(bytes.data())};
+  for (std::uint64_t unit = first; unit < end; ++unit) {
+    const auto lpn = static_cast<std::uint32_t>(unit);
+    const bool whole = clipped(host, lpn, 1) == layout_.unit_bytes;
+    std::vector<std::byte> before(layout_.unit_bytes);
+    if (!whole && content_)
+      copy_out({.offset = unit * layout_.unit_bytes, .bytes = before.size(), .data = before.data()}, lpn,
+               ftl_.lookup(lpn));
+    fill(unit, 1);
+    if (!content_) continue;
+    std::ranges::copy(before, content_->write(ftl_.lookup(lpn)).begin());
+    store(host, lpn, ftl_.lookup(lpn), ftl_.lookup(lpn));
+  }
+}
+
+void Drive::overwrite_at_random(std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ftl_.write_now(0, static_cast<std::uint32_t>(random_.below(layout_.logical_units)));
+  }
+}
+
+Time Drive::cut_power() {
+  assert(content_);
+  events_.clear();
+  flash_.clear();
+  requests_.clear();
+  free_requests_.clear();
+  for (auto& queues : waiting_) std::ranges::fill(queues, Fifo{});
+  waiting_count_ = turn_ = {};
+  in_flight_ = buffered_ = 0;
+  writes_.clear();
+  flushes_.clear();
+  completions_.clear();
+  jobs_ = {};
+  erasing_.clear();
+  stalled_.clear();
+  ftl_.rebuild(profile_.power_loss_protection);
+  controller_free_ = link_in_free_ = link_out_free_ = now_;
+  // The first page of every block says what it is, and every page of what was open is looked at.
+  const double pages = static_cast<double>(layout_.superblocks) * layout_.planes +
+                       static_cast<double>(ftl_.frontier_count() * layout_.programs) / layout_.dies;
+  const Time each = layout_.native.read_ns[0] + flash_.move_time(layout_.unit_bytes);
+  return static_cast<Time>(pages / layout_.lanes * static_cast<double>(each));
+}
+
+DriveCounters Drive::counters() const {
+  DriveCounters counters = counters_;
+  for (std::size_t i = 0; i < stream_count; ++i) {
+    counters.programmed_bytes[i] = ftl_.programmed_units()[i] * layout_.unit_bytes;
+  }
+  counters.suspends = flash_.suspends();
+  counters.elapsed = now_ - started_;
+  return counters;
+}
+
+FdpStatistics Drive::fdp() const {
+  const DriveCounters c = counters();
+  return {.host_written = c.host_written_bytes + c.merge_bytes,
+          .media_written = c.media_written_bytes,
+          .media_erased = c.media_erased_bytes};
+}
+
+EnergyReport Drive::energy() const {
+  const DriveCounters c = counters();
+  double reads = 0;
+  for (const Purpose purpose : {Purpose::host, Purpose::map, Purpose::merge, Purpose::copy}) {
+    reads += static_cast<double>(c.flash_ops[static_cast<std::size_t>(purpose)]);
+  }
+  reads += static_cast<double>(c.retries);
+  const double erases = static_cast<double>(c.flash_ops[static_cast<std::size_t>(Purpose::erase)]) * layout_.planes;
+  const double pages = static_cast<double>(c.media_written_bytes) / static_cast<double>(profile_.page_bytes);
+  return {.read_j = reads * profile_.read_uj * 1e-6,
+          .program_j = pages * profile_.program_uj * 1e-6,
+          .erase_j = erases * profile_.erase_uj * 1e-6,
+          .channel_j = static_cast<double>(c.moved_bytes) * profile_.channel_pj * 1e-12,
+          .link_j = static_cast<double>(c.link_bytes) * profile_.link_pj * 1e-12,
+          .idle_j = static_cast<double>(c.elapsed) * 1e-9 * profile_.idle_w};
+}
+
+void Drive::reset_counters() {
+  counters_ = {};
+  ftl_.reset_counters();
+  flash_.reset_counters();
+  started_ = now_;
+  levelled_at_ = 0;
+}
+
+double Drive::years_of_life(double bytes_per_day) const {
+  const double drive_writes = bytes_per_day / static_cast<double>(profile_.capacity_bytes);
+  const double wa = counters().write_amplification();
+  return drive_writes <= 0 ? INFINITY
+                           : drive_writes_per_day(profile_.pe_cycles, profile_.alpha(), wa, 1) / drive_writes;
+}
+
+}  // namespace artesian::nand

@@ -1,0 +1,92 @@
+// Streams of requests at a drive, as fio describes them, several at a time: each keeps its depth in flight, or comes at
+// a rate. Deterministic: each flow has its own random numbers. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "nand/drive.h"
+#include "nand/histogram.h"
+
+namespace artesian::nand {
+
+enum class Access : std::uint8_t { random, sequential };
+
+struct Flow {
+  std::string name = "flow";
+  double reads = 1;  // share of the requests
+  std::uint64_t bytes = 4096;
+  Access access = Access::random;
+  std::uint64_t first = 0, length = 0;  // the region; length 0: to the end of the drive
+  std::uint32_t depth = 1;
+  double per_second = 0;  // above 0: requests come at this rate, at random, whatever is in flight
+  IoClass io_class = IoClass::demand;
+  std::uint16_t handle = 0;
+  std::uint16_t queue = 0;
+  std::uint64_t requests = 0;  // 0: until the run's time is over
+};
+
+struct FlowResult {
+  std::string name;
+  Histogram reads, writes;  // latency, from submission to completion
+  std::uint64_t read_bytes = 0, written_bytes = 0, failed = 0;
+  Time first = 0, last = 0;  // completion
+
+  double seconds() const { return static_cast<double>(last - first) * 1e-9; }
+  double iops() const;
+  double bytes_per_second() const;
+  void add(const FlowResult& later);
+};
+
+// Flows at work on a drive; stopped and continued at any time.
+class FlowRunner {
+ public:
+  // The first `warm_up` of each flow's requests are not counted.
+  FlowRunner(Drive& drive, const std::vector<Flow>& flows, std::uint64_t warm_up = 0, std::uint64_t seed = 1);
+
+  // Until virtual time `end`, or until all flows that have a number of requests are done; what is in flight then is not
+  // waited for. Whether there is more to do.
+  bool run_until(Time end);
+
+  const std::vector<FlowResult>& results() const { return results_; }
+  // What came since it was last taken.
+  std::vector<FlowResult> take_results();
+
+ private:
+  struct Running {
+    Flow flow;
+    Random random;
+    std::uint64_t slots;  // places of the region
+    std::uint64_t next = 0, submitted = 0, done = 0;
+  };
+  struct Arrival {
+    Time at;
+    std::uint32_t flow;
+    bool operator>(const Arrival& other) const { return at != other.at ? at > other.at : flow > other.flow; }
+  };
+
+  bool finished() const;
+  bool advance(Time end);
+  static bool more(const Running& running);
+  static Time gap(Running& running);
+  void start();
+  void submit(std::uint32_t index);
+  void take(const HostCompletion& completion);
+
+  Drive& drive_;
+  std::uint64_t warm_up_;
+  std::vector<Running> running_;
+  std::vector<FlowResult> results_;
+  std::vector<HostCompletion> completed_;
+  std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
+  bool started_ = false;
+};
+
+// All at once; `limit` is virtual time from now on.
+std::vector<FlowResult> run_flows(Drive& drive, const std::vector<Flow>& flows, Time limit, std::uint64_t warm_up = 0,
+                                  std::uint64_t seed = 1);
+
+}  // namespace artesian::nand

@@ -1,0 +1,389 @@
+#include "nand/ftl.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace artesian::nand {
+
+FtlSettings ftl_settings(const Profile& profile) {
+  FtlSettings settings{.collection = profile.collection,
+                       .choices = static_cast<std::uint32_t>(profile.choices),
+                       .collect_below = static_cast<std::uint32_t>(profile.collect_below),
+                       .handles = static_cast<std::uint32_t>(profile.placement_handles),
+                       .isolation = profile.isolation,
+                       .pslc_superblocks = static_cast<std::uint32_t>(profile.pslc_superblocks),
+                       .wear_spread = profile.wear_spread};
+  const std::uint64_t per_page = profile.map_unit_bytes / sizeof(std::uint32_t);
+  const std::uint64_t units = profile.capacity_bytes / profile.map_unit_bytes;
+  const bool cached = profile.map_cache_bytes != 0;
+  if (cached) settings.map_pages = static_cast<std::uint32_t>((units + per_page - 1) / per_page);
+  return settings;
+}
+
+Ftl::Ftl(const Layout& layout, FtlSettings settings)
+    : layout_(layout), settings_(std::move(settings)), random_(settings_.seed) {
+  map_.assign(std::size_t{layout_.logical_units} + settings_.map_pages, none);
+  reverse_.assign(layout_.physical_units(), none);
+  if (settings_.keep_order) unit_order_.assign(layout_.physical_units(), 0);
+  programmed_.assign(std::size_t{layout_.superblocks} * layout_.programs, 0);
+  superblocks_.resize(layout_.superblocks);
+  for (Superblock& block : superblocks_) block.wear_limit = static_cast<float>(0.95 + 0.1 * random_.unit());
+  const std::uint32_t collectors = settings_.isolation == Isolation::persistent ? settings_.handles : 1;
+  frontiers_.resize(std::size_t{settings_.handles} + collectors + 2);
+  taken_by_.assign(settings_.handles, 0);
+  reserve_ = collectors + (settings_.wear_spread > 0 ? 1 : 0) + (settings_.map_pages > 0 ? 1 : 0);
+  free_.reserve(layout_.superblocks);
+  for (std::uint32_t i = layout_.superblocks; i > 0; --i) free_.push_back(i - 1);
+}
+
+bool Ftl::can_append(std::uint32_t frontier) const {
+  if (frontiers_[frontier].superblock != none) return true;
+  return takes_reserve(frontier) ? !free_.empty() : free_.size() > reserve_;
+}
+
+bool Ftl::open(std::uint32_t frontier) {
+  if (!can_append(frontier)) return false;
+  // Dynamic levelling: the least worn is used next; what is moved since it is cold goes to the most worn.
+  std::size_t best = free_.size() - 1;
+  const bool cold = frontier == levelling_frontier();
+  for (std::size_t i = free_.size() - 1; i-- > 0;) {
+    const float wear = superblocks_[free_[i]].wear, than = superblocks_[free_[best]].wear;
+    if (cold ? wear > than : wear < than) best = i;
+  }
+  const std::uint32_t index = free_[best];
+  free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+  Superblock& block = superblocks_[index];
+  const bool host = frontier < settings_.handles;
+  block.state = BlockState::open;
+  block.mode = host && pslc_in_use_ < settings_.pslc_superblocks ? CellMode::slc : CellMode::native;
+  if (block.mode == CellMode::slc) ++pslc_in_use_;
+  block.valid = block.written = block.unprogrammed = 0;
+  block.superseded_order = block.closed_order = 0;
+  const std::uint32_t group = host ? frontier : frontier - settings_.handles;
+  block.handle = static_cast<std::uint8_t>(group < settings_.handles ? group : 0);
+  ++taken_by_[block.handle];
+  frontiers_[frontier].superblock = index;
+  return true;
+}
+
+void Ftl::invalidate(std::uint32_t pua, std::uint64_t order) {
+  Superblock& block = superblocks_[layout_.superblock_of(pua)];
+  assert(block.valid > 0);
+  --block.valid;
+  block.superseded_order = order;
+}
+
+Appended Ftl::append(std::uint32_t frontier, std::uint32_t lpn, Stream stream) {
+  Frontier& front = frontiers_[frontier];
+  if (front.superblock == none) {
+    [[maybe_unused]] const bool opened = open(frontier);
+    assert(opened);
+  }
+  const std::uint32_t index = front.superblock;
+  Superblock& block = superblocks_[index];
+  const ModeLayout& m = layout_of(block);
+  const std::uint32_t pua = index * layout_.native.units + block.written;
+  const std::uint64_t order = ++order_;
+  if (front.first_order == 0) {
+    front.first_order = order;
+    ++block.unprogrammed;
+  }
+  if (lpn != none) {
+    const std::uint32_t old = std::exchange(map_[lpn], pua);
+    old != none ? invalidate(old, order) : void(++mapped_);
+    ++block.valid;
+  }
+  reverse_[pua] = lpn;
+  if (!unit_order_.empty()) unit_order_[pua] = order;
+  ++programmed_units_[static_cast<std::size_t>(stream)];
+  Appended done{.pua = pua, .program = index * layout_.programs + block.written / m.units_per_program};
+  if (++block.written % m.units_per_program == 0) {
+    done.filled = true;
+    unprogrammed_.push_back({done.program, front.first_order});
+    front.first_order = 0;
+    close_if_full(frontier, index);
+  }
+  return done;
+}
+
+void Ftl::close_if_full(std::uint32_t frontier, std::uint32_t superblock) {
+  Superblock& block = superblocks_[superblock];
+  if (block.written < layout_of(block).units) return;
+  block.state = BlockState::closed;
+  block.closed_order = order_;
+  frontiers_[frontier].superblock = none;
+}
+
+Appended Ftl::pad(std::uint32_t frontier) {
+  Appended last;
+  if (frontiers_[frontier].first_order == 0) return last;
+  do {
+    last = append(frontier, none, Stream::padding);
+  } while (!last.filled);
+  return last;
+}
+
+void Ftl::trim(std::uint32_t lpn) {
+  const std::uint32_t old = std::exchange(map_[lpn], none);
+  if (old == none) return;
+  invalidate(old, superblocks_[layout_.superblock_of(old)].superseded_order);
+  --mapped_;
+}
+
+void Ftl::program_done(std::uint32_t program, Time now) {
+  programmed_[program] = 1;
+  Superblock& block = superblocks_[program / layout_.programs];
+  --block.unprogrammed;
+  block.programmed_at = now;
+  const auto found = std::ranges::find(unprogrammed_, program, &Open::program);
+  assert(found != unprogrammed_.end());
+  *found = unprogrammed_.back();
+  unprogrammed_.pop_back();
+}
+
+std::uint64_t Ftl::oldest_unprogrammed() const {
+  std::uint64_t oldest = order_ + 1;
+  for (const Open& one : unprogrammed_) oldest = std::min(oldest, one.order);
+  for (const Frontier& front : frontiers_) {
+    if (front.first_order != 0) oldest = std::min(oldest, front.first_order);
+  }
+  return oldest;
+}
+
+bool Ftl::needs_collection(std::size_t coming) const {
+  return free_.size() + coming < std::max<std::size_t>(settings_.collect_below, std::size_t{reserve_} + 1);
+}
+
+bool Ftl::needs_fold() const {
+  return settings_.pslc_superblocks > 0 && pslc_in_use_ >= settings_.pslc_superblocks;
+}
+
+// Higher is better to collect.
+double Ftl::score(const Superblock& block) const {
+  const double used = static_cast<double>(block.valid) / static_cast<double>(layout_of(block).units);
+  switch (settings_.collection) {
+    case Collection::fifo:
+      return -static_cast<double>(block.closed_order);
+    case Collection::cost_benefit:
+      return used == 0 ? 1e300 : static_cast<double>(order_ - block.closed_order) * (1 - used) / (2 * used);
+    case Collection::greedy:
+    case Collection::d_choices:
+      break;
+  }
+  return -used;
+}
+
+// Closed superblocks of this mode (and handle, unless negative) by score. FIFO takes the oldest even when it gains
+// nothing.
+std::optional<std::uint32_t> Ftl::choose(CellMode mode, int handle) {
+  std::optional<std::uint32_t> best;
+  double best_score = 0;
+  const auto consider = [&](std::uint32_t index) {
+    const Superblock& block = superblocks_[index];
+    if (block.state != BlockState::closed || block.mode != mode || block.unprogrammed > 0) return;
+    if (handle >= 0 && block.handle != handle) return;
+    if (settings_.collection != Collection::fifo && block.valid == layout_of(block).units) return;
+    const double value = score(block);
+    if (!best || value > best_score) {
+      best = index;
+      best_score = value;
+    }
+  };
+  if (settings_.collection == Collection::d_choices && mode == CellMode::native) {
+    for (std::uint32_t tries = 0, seen = 0; seen < settings_.choices && tries < 16 * settings_.choices; ++tries) {
+      const auto index = static_cast<std::uint32_t>(random_.below(layout_.superblocks));
+      if (superblocks_[index].state == BlockState::closed) ++seen;
+      consider(index);
+    }
+    if (best) return best;
+  }
+  for (std::uint32_t index = 0; index < layout_.superblocks; ++index) consider(index);
+  return best;
+}
+
+std::optional<std::uint32_t> Ftl::take_victim() {
+  int handle = -1;
+  if (!settings_.quota.empty()) {
+    // The handle that is furthest above its quota gives; all below it: nobody has to.
+    std::int64_t most = INT64_MIN;
+    for (std::size_t i = 0; i < taken_by_.size(); ++i) {
+      const std::int64_t above = std::int64_t{taken_by_[i]} - std::int64_t{settings_.quota[i]};
+      if (above > most) {
+        most = above;
+        handle = static_cast<int>(i);
+      }
+    }
+  }
+  const auto victim = choose(CellMode::native, handle);
+  if (victim) superblocks_[*victim].state = BlockState::collecting;
+  return victim;
+}
+
+std::optional<std::uint32_t> Ftl::take_fold_victim() {
+  std::optional<std::uint32_t> oldest;
+  for (std::uint32_t index = 0; index < layout_.superblocks; ++index) {
+    const Superblock& block = superblocks_[index];
+    if (block.state != BlockState::closed || block.mode != CellMode::slc || block.unprogrammed > 0) continue;
+    if (!oldest || block.closed_order < superblocks_[*oldest].closed_order) oldest = index;
+  }
+  if (oldest) superblocks_[*oldest].state = BlockState::collecting;
+  return oldest;
+}
+
+std::optional<std::uint32_t> Ftl::take_cold_victim() {
+  if (settings_.wear_spread <= 0) return {};
+  std::optional<std::uint32_t> coldest;
+  float most = 0;
+  for (std::uint32_t index = 0; index < layout_.superblocks; ++index) {
+    const Superblock& block = superblocks_[index];
+    if (block.state != BlockState::retired) most = std::max(most, block.wear);
+    if (block.state != BlockState::closed || block.mode != CellMode::native || block.unprogrammed > 0) continue;
+    const bool colder =
+        !coldest || block.wear < superblocks_[*coldest].wear ||
+        (block.wear == superblocks_[*coldest].wear && block.closed_order < superblocks_[*coldest].closed_order);
+    if (colder) coldest = index;
+  }
+  if (!coldest || most - superblocks_[*coldest].wear < static_cast<float>(settings_.wear_spread)) return {};
+  superblocks_[*coldest].state = BlockState::collecting;
+  return coldest;
+}
+
+void Ftl::start_erase(std::uint32_t superblock) {
+  assert(superblocks_[superblock].valid == 0);
+  superblocks_[superblock].state = BlockState::erasing;
+}
+
+void Ftl::finish_erase(std::uint32_t superblock) {
+  Superblock& block = superblocks_[superblock];
+  const ModeLayout& m = layout_of(block);
+  const std::size_t first = std::size_t{superblock} * layout_.native.units;
+  std::fill_n(reverse_.begin() + static_cast<std::ptrdiff_t>(first), m.units, none);
+  std::fill_n(programmed_.begin() + static_cast<std::ptrdiff_t>(std::size_t{superblock} * layout_.programs),
+              layout_.programs, std::uint8_t{0});
+  ++block.erases;
+  ++erases_;
+  erased_units_ += block.written;
+  block.wear += static_cast<float>(1 / m.pe_cycles);
+  if (block.mode == CellMode::slc) --pslc_in_use_;
+  --taken_by_[block.handle];
+  block.mode = CellMode::native;
+  block.written = 0;
+  if (block.wear >= block.wear_limit) {
+    block.state = BlockState::retired;
+    ++retired_;
+    // Data, what is open, what collection keeps free, and one to gain.
+    const std::size_t data = (map_.size() + layout_.native.units - 1) / layout_.native.units;
+    worn_out_ = layout_.superblocks - retired_ < data + frontiers_.size() + reserve_ + 1;
+    return;
+  }
+  block.state = BlockState::free;
+  free_.push_back(superblock);
+}
+
+bool Ftl::collect_now(std::uint32_t victim, Stream stream) {
+  const Superblock& block = superblocks_[victim];
+  const std::uint32_t frontier = stream == Stream::levelling ? levelling_frontier() : collection_frontier(block.handle);
+  const std::uint32_t first = victim * layout_.native.units;
+  for (std::uint32_t pua = first; pua < first + layout_of(block).units && block.valid > 0; ++pua) {
+    if (!valid(pua)) continue;
+    if (!can_append(frontier)) return false;
+    const Appended moved = append(frontier, reverse_[pua], stream);
+    if (on_move) on_move(pua, moved.pua);
+    if (moved.filled) program_done(moved.program, 0);
+  }
+  start_erase(victim);
+  finish_erase(victim);
+  return true;
+}
+
+bool Ftl::make_room_now() {
+  if (needs_fold()) {
+    if (const auto victim = take_fold_victim()) return collect_now(*victim, Stream::fold);
+  }
+  const auto victim = take_victim();
+  return victim && collect_now(*victim, Stream::collection);
+}
+
+bool Ftl::write_now(std::uint32_t handle, std::uint32_t lpn) {
+  const bool map_page = lpn >= layout_.logical_units;
+  const std::uint32_t frontier = map_page ? map_frontier() : host_frontier(handle);
+  while (!can_append(frontier) || needs_collection() || (needs_fold() && frontiers_[frontier].superblock == none)) {
+    if (worn_out_) return false;
+    if (!make_room_now()) {
+      if (can_append(frontier)) break;  // nothing to gain, and still a place
+      return false;
+    }
+  }
+  const Appended written = append(frontier, lpn, map_page ? Stream::metadata : Stream::host);
+  if (written.filled) program_done(written.program, 0);
+  return true;
+}
+
+bool Ftl::lost(std::uint32_t pua) const {
+  const Superblock& block = superblocks_[layout_.superblock_of(pua)];
+  return programmed_[layout_.program_of(pua, block.mode)] == 0;
+}
+
+void Ftl::rebuild(bool keep_unprogrammed) {
+  assert(!unit_order_.empty());
+  std::ranges::fill(map_, none);
+  mapped_ = 0;
+  for (std::uint32_t index = 0; index < layout_.superblocks; ++index) {
+    Superblock& block = superblocks_[index];
+    if (block.state == BlockState::erasing) finish_erase(index);  // half erased: erased again
+    block.valid = 0;
+    block.unprogrammed = 0;
+    const std::uint32_t first = index * layout_.native.units;
+    for (std::uint32_t pua = first; pua < first + block.written; ++pua) {
+      if (reverse_[pua] == none) continue;
+      if (!keep_unprogrammed && lost(pua)) {
+        reverse_[pua] = none;
+        continue;
+      }
+      std::uint32_t& known = map_[reverse_[pua]];
+      if (known == none || unit_order_[known] < unit_order_[pua]) known = pua;
+    }
+  }
+  for (const std::uint32_t pua : map_) {
+    if (pua == none) continue;
+    ++superblocks_[layout_.superblock_of(pua)].valid;
+    ++mapped_;
+  }
+  // What was open is closed as it is: the rest of its wordlines is lost until it is collected.
+  for (Frontier& front : frontiers_) front = {};
+  for (std::uint32_t index = 0; index < layout_.superblocks; ++index) {
+    Superblock& block = superblocks_[index];
+    if (block.state == BlockState::free || block.state == BlockState::retired) continue;
+    block.state = BlockState::closed;
+    if (block.closed_order == 0) block.closed_order = ++order_;
+    std::fill_n(programmed_.begin() + static_cast<std::ptrdiff_t>(std::size_t{index} * layout_.programs),
+                layout_.programs, std::uint8_t{1});
+  }
+  unprogrammed_.clear();
+}
+
+void Ftl::reset_counters() {
+  std::ranges::fill(programmed_units_, 0);
+  erased_units_ = erases_ = 0;
+}
+
+std::uint64_t Ftl::memory_bytes() const {
+  return (map_.capacity() + reverse_.capacity()) * sizeof(std::uint32_t) +
+         unit_order_.capacity() * sizeof(std::uint64_t) + programmed_.capacity() +
+         superblocks_.capacity() * sizeof(Superblock);
+}
+
+double Ftl::wear_mean() const {
+  double sum = 0;
+  for (const Superblock& block : superblocks_) sum += static_cast<double>(block.wear);
+  return sum / static_cast<double>(superblocks_.size());
+}
+
+double Ftl::wear_max() const {
+  float most = 0;
+  for (const Superblock& block : superblocks_) most = std::max(most, block.wear);
+  return static_cast<double>(most);
+}
+
+}  // namespace artesian::nand

@@ -1,0 +1,322 @@
+#include "nand/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/units.h"
+#include "nand/measures.h"
+
+namespace artesian::nand {
+namespace {
+
+constexpr std::uint64_t comfortable_units = 24'000'000;  // of the map: some hundred megabytes of tables
+constexpr int sample_count = 100;
+constexpr double seconds_per_day = 86400;
+
+Result<Profile> simulated(const Profile& profile, const Workload& workload) {
+  const std::uint64_t most =
+      workload.capacity_bytes != 0 ? workload.capacity_bytes : comfortable_units * profile.map_unit_bytes;
+  if (workload.capacity_bytes > profile.capacity_bytes) {
+    return fail(Code::invalid, "{}: asks for a drive of {}, the profile {} has {}", workload.name,
+                format_bytes(workload.capacity_bytes), profile.name, format_bytes(profile.capacity_bytes));
+  }
+  Profile part = with_capacity(profile, most);
+  if (auto checked = check_profile(part); !checked) return fail(checked.error());
+  if (auto checked = check_size(part); !checked) return fail(checked.error());
+  return part;
+}
+
+Result<std::vector<Flow>> placed_flows(const Workload& workload, const Profile& profile) {
+  std::vector<Flow> flows;
+  const std::uint64_t capacity = profile.capacity_bytes;
+  for (const auto& entry : workload.flows) {
+    Flow flow = entry.flow;
+    const auto part = [&](double share) {
+      return align_down(static_cast<std::uint64_t>(share * static_cast<double>(capacity)), flow.bytes);
+    };
+    if (entry.first_share >= 0) flow.first = part(entry.first_share);
+    if (entry.length_share >= 0) flow.length = part(entry.length_share);
+    if (flow.length == 0 && flow.first < capacity) flow.length = capacity - flow.first;
+    if (flow.first > capacity || flow.length > capacity - flow.first || flow.length < flow.bytes) {
+      return fail(Code::invalid, "{}:{}: the flow {} asks for {} from {} on, the drive holds {}", workload.name,
+                  entry.line, flow.name, format_bytes(flow.length), format_bytes(flow.first), format_bytes(capacity));
+    }
+    flows.push_back(flow);
+  }
+  return flows;
+}
+
+Sample sample_of(const std::vector<FlowResult>& step, const DriveCounters& now, const DriveCounters& before,
+                 double joules, double at, double seconds) {
+  Histogram reads, writes;
+  Sample sample{.at_seconds = at};
+  for (const FlowResult& flow : step) {
+    reads.add(flow.reads);
+    writes.add(flow.writes);
+    sample.read_mb += static_cast<double>(flow.read_bytes) * 1e-6 / seconds;
+    sample.write_mb += static_cast<double>(flow.written_bytes) * 1e-6 / seconds;
+  }
+  sample.read_p50_us = static_cast<double>(reads.percentile(0.5)) * 1e-3;
+  sample.read_p99_us = static_cast<double>(reads.percentile(0.99)) * 1e-3;
+  sample.write_p99_us = static_cast<double>(writes.percentile(0.99)) * 1e-3;
+  const std::uint64_t host = now.host_written_bytes - before.host_written_bytes;
+  const std::uint64_t appended = now.appended_bytes() - before.appended_bytes();
+  sample.write_amplification = host == 0 ? 0 : static_cast<double>(appended) / static_cast<double>(host);
+  sample.watts = joules / seconds;
+  return sample;
+}
+
+std::vector<double> shares(const std::vector<Time>& busy, Time elapsed) {
+  std::vector<double> result;
+  for (const Time time : busy) {
+    result.push_back(std::min(1.0, static_cast<double>(time) / static_cast<double>(std::max<Time>(elapsed, 1))));
+  }
+  return result;
+}
+
+void finish(RunReport& report, const Drive& drive) {
+  report.counters = drive.counters();
+  report.fdp = drive.fdp();
+  report.energy = drive.energy();
+  report.die_busy = shares(drive.flash().die_busy(), report.counters.elapsed);
+  report.channel_busy = shares(drive.flash().channel_busy(), report.counters.elapsed);
+  for (std::uint32_t i = 0; i < drive.layout().superblocks; ++i) {
+    report.wear.push_back(static_cast<double>(drive.ftl().superblock(i).wear));
+  }
+  report.wear_mean = drive.ftl().wear_mean();
+  report.wear_max = drive.ftl().wear_max();
+  // The whole drive takes the same writes, and spreads them over more cells.
+  const double seconds = static_cast<double>(report.counters.elapsed) * 1e-9;
+  const double part = static_cast<double>(report.profile.capacity_bytes) / static_cast<double>(report.whole_bytes);
+  const double per_day = static_cast<double>(report.counters.host_written_bytes) / seconds * seconds_per_day;
+  report.years = drive.years_of_life(per_day * part);
+  report.worn_out = drive.worn_out();
+  report.digest = drive.digest();
+}
+
+}  // namespace
+
+Result<RunReport> run_workload(const Profile& profile, const Workload& workload,
+                               const std::function<void(double)>& progress) {
+  auto part = simulated(profile, workload);
+  if (!part) return fail(part.error());
+  auto flows = placed_flows(workload, *part);
+  if (!flows) return fail(flows.error());
+  RunReport report{.profile = *part, .whole_bytes = profile.capacity_bytes, .workload = workload};
+  Drive drive(*part, {.seed = workload.seed});
+  const auto units = static_cast<double>(drive.layout().logical_units);
+  drive.fill(0, static_cast<std::uint64_t>(workload.fill * units));
+  drive.overwrite_at_random(static_cast<std::uint64_t>(workload.overwrite * units));
+  drive.wear(workload.wear);
+  drive.age(workload.age_months);
+  drive.reset_counters();
+
+  FlowRunner runner(drive, *flows, 0, workload.seed);
+  const Time start = drive.now(), length = std::llround(workload.seconds * 1e9);
+  bool more = true;
+  for (int step = 1; step <= sample_count && more && !drive.worn_out(); ++step) {
+    const DriveCounters before = drive.counters();
+    const double joules = drive.energy().total_j();
+    more = runner.run_until(start + length * step / sample_count);
+    const std::vector<FlowResult> results = runner.take_results();
+    const DriveCounters now = drive.counters();
+    const double seconds = static_cast<double>(now.elapsed - before.elapsed) * 1e-9;
+    if (seconds > 0) {
+      report.samples.push_back(sample_of(results, now, before, drive.energy().total_j() - joules,
+                                         static_cast<double>(now.elapsed) * 1e-9, seconds));
+    }
+    if (report.flows.empty()) report.flows = std::vector<FlowResult>(results.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (step == 1) report.flows[i].first = results[i].first;
+      report.flows[i].add(results[i]);
+    }
+    if (progress) progress(static_cast<double>(step) / sample_count);
+  }
+  finish(report, drive);
+  return report;
+}
+
+namespace {
+
+double us(Time time) {
+  return static_cast<double>(time) * 1e-3;
+}
+
+std::string latency_row(std::string_view name, std::string_view kind, const Histogram& h, double seconds,
+                        std::uint64_t bytes) {
+  if (h.count() == 0) return {};
+  return fmt::format("  {:<20} {:<6} {:>12.0f} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f}\n", name, kind,
+                     static_cast<double>(h.count()) / seconds, format_rate(static_cast<double>(bytes) / seconds),
+                     h.mean() * 1e-3, us(h.percentile(0.5)), us(h.percentile(0.99)), us(h.percentile(0.999)),
+                     us(h.most()));
+}
+
+constexpr std::array<std::string_view, stream_count> stream_names{"host",    "collection", "levelling",
+                                                                  "folding", "map",        "padding"};
+constexpr std::array<std::string_view, purpose_count> purpose_names{"host_read", "map_read", "merge_read",
+                                                                    "copy_read", "program",  "erase"};
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+std::string RunReport::text() const {
+  const double seconds = static_cast<double>(counters.elapsed) * 1e-9;
+  std::string out = fmt::format("{} ({} of {} simulated), {:g} s of virtual time, digest {:016x}\n", profile.title,
+                                format_bytes(profile.capacity_bytes), format_bytes(whole_bytes), seconds, digest);
+  out += fmt::format("  {:<20} {:<6} {:>12} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "flow", "", "IOPS",
+                     "bandwidth", "mean us", "p50 us", "p99 us", "p99.9 us", "most us");
+  for (const FlowResult& flow : flows) {
+    out += latency_row(flow.name, "reads", flow.reads, seconds, flow.read_bytes);
+    out += latency_row(flow.name, "writes", flow.writes, seconds, flow.written_bytes);
+    if (flow.failed > 0) out += fmt::format("  {:<20} {} writes failed\n", flow.name, flow.failed);
+  }
+  out +=
+      fmt::format("  written {}, programmed {}, write amplification {:.3f}:", format_bytes(counters.host_written_bytes),
+                  format_bytes(counters.appended_bytes()), counters.write_amplification());
+  for (std::size_t i = 0; i < stream_count; ++i) {
+    out += fmt::format(" {} {}", stream_names[i], format_bytes(counters.programmed_bytes[i]));
+  }
+  out += fmt::format(
+      "\n  dies busy {:.1f} %, channels {:.1f} %; {} retries, {} suspends, {} reads from the buffer, {} map misses\n",
+      mean_of(die_busy) * 100, mean_of(channel_busy) * 100, counters.retries, counters.suspends, counters.buffer_hits,
+      counters.map_misses);
+  out += fmt::format(
+      "  energy {:.3g} J ({:.2f} W): reads {:.3g}, programs {:.3g}, erases {:.3g}, channels {:.3g}, link {:.3g}, "
+      "rest {:.3g}\n",
+      energy.total_j(), energy.total_j() / seconds, energy.read_j, energy.program_j, energy.erase_j, energy.channel_j,
+      energy.link_j, energy.idle_j);
+  out += std::isinf(years) ? "  nothing was written: no end of life\n"
+                           : fmt::format("  at this rate of writing the cells last {:.3g} years\n", years);
+  if (worn_out) out += "  the drive wore out during the run\n";
+  return out;
+}
+
+namespace {
+
+nlohmann::json to_json(const Histogram& h) {
+  return {{"count", h.count()},
+          {"mean_us", h.mean() * 1e-3},
+          {"least_us", us(h.least())},
+          {"p50_us", us(h.percentile(0.5))},
+          {"p99_us", us(h.percentile(0.99))},
+          {"p999_us", us(h.percentile(0.999))},
+          {"most_us", us(h.most())}};
+}
+
+}  // namespace
+
+std::string RunReport::json() const {
+  using Json = nlohmann::json;
+  Json out{{"profile", profile.name},
+           {"workload", workload.name},
+           {"capacity_bytes", profile.capacity_bytes},
+           {"seconds", static_cast<double>(counters.elapsed) * 1e-9},
+           {"digest", fmt::format("{:016x}", digest)},
+           {"write_amplification", counters.write_amplification()},
+           {"host_read_bytes", counters.host_read_bytes},
+           {"host_written_bytes", counters.host_written_bytes},
+           {"merge_bytes", counters.merge_bytes},
+           {"media_written_bytes", counters.media_written_bytes},
+           {"media_erased_bytes", counters.media_erased_bytes},
+           {"fdp", {{"hbmw", fdp.host_written}, {"mbmw", fdp.media_written}, {"mbe", fdp.media_erased}}},
+           {"retries", counters.retries},
+           {"suspends", counters.suspends},
+           {"map_misses", counters.map_misses},
+           {"energy_j", energy.total_j()},
+           {"die_busy", die_busy},
+           {"channel_busy", channel_busy},
+           {"wear_mean", wear_mean},
+           {"wear_max", wear_max},
+           {"worn_out", worn_out}};
+  out["years"] = std::isinf(years) ? Json() : Json(years);
+  for (std::size_t i = 0; i < stream_count; ++i) {
+    out["programmed_bytes"][std::string(stream_names[i])] = counters.programmed_bytes[i];
+  }
+  for (std::size_t i = 0; i < purpose_count; ++i) {
+    out["flash_operations"][std::string(purpose_names[i])] = counters.flash_ops[i];
+  }
+  for (const FlowResult& flow : flows) {
+    out["flows"].push_back({{"name", flow.name},
+                            {"reads", to_json(flow.reads)},
+                            {"writes", to_json(flow.writes)},
+                            {"read_bytes", flow.read_bytes},
+                            {"written_bytes", flow.written_bytes},
+                            {"failed", flow.failed}});
+  }
+  for (const Sample& s : samples) {
+    out["samples"].push_back({{"at_seconds", s.at_seconds},
+                              {"read_p50_us", s.read_p50_us},
+                              {"read_p99_us", s.read_p99_us},
+                              {"write_p99_us", s.write_p99_us},
+                              {"read_mb", s.read_mb},
+                              {"write_mb", s.write_mb},
+                              {"write_amplification", s.write_amplification},
+                              {"watts", s.watts}});
+  }
+  return out.dump(1);
+}
+
+namespace {
+
+struct Line {
+  std::string name;
+  std::function<std::string(const RunReport&)> value;
+};
+
+Histogram all(const RunReport& report, Histogram FlowResult::* kind) {
+  Histogram sum;
+  for (const FlowResult& flow : report.flows) sum.add(flow.*kind);
+  return sum;
+}
+
+std::vector<Line> comparison_lines() {
+  const auto seconds = [](const RunReport& r) { return static_cast<double>(r.counters.elapsed) * 1e-9; };
+  const auto number = [](double value) { return fmt::format("{:.4g}", value); };
+  const auto percentile = [=](Histogram FlowResult::* kind, double share) {
+    return [=](const RunReport& r) { return number(us(all(r, kind).percentile(share))); };
+  };
+  return {
+      {"read MB/s",
+       [=](const RunReport& r) { return number(static_cast<double>(r.counters.host_read_bytes) * 1e-6 / seconds(r)); }},
+      {"write MB/s",
+       [=](const RunReport& r) {
+         return number(static_cast<double>(r.counters.host_written_bytes) * 1e-6 / seconds(r));
+       }},
+      {"read p50 us", percentile(&FlowResult::reads, 0.5)},
+      {"read p99 us", percentile(&FlowResult::reads, 0.99)},
+      {"read p99.9 us", percentile(&FlowResult::reads, 0.999)},
+      {"write p99 us", percentile(&FlowResult::writes, 0.99)},
+      {"write amplification", [=](const RunReport& r) { return number(r.counters.write_amplification()); }},
+      {"years of life", [=](const RunReport& r) { return std::isinf(r.years) ? "-" : number(r.years); }},
+      {"watts", [=](const RunReport& r) { return number(r.energy.total_j() / seconds(r)); }},
+      {"joules per GB",
+       [=](const RunReport& r) {
+         return number(r.energy.total_j() * 1e9 /
+                       static_cast<double>(r.counters.host_read_bytes + r.counters.host_written_bytes));
+       }},
+      {"USD per TB", [=](const RunReport& r) { return number(r.profile.usd_per_tb); }},
+  };
+}
+
+}  // namespace
+
+std::string comparison(std::span<const RunReport> reports) {
+  std::string out = fmt::format("{:<20}", "");
+  for (const RunReport& report : reports) out += fmt::format(" {:>16}", report.profile.name);
+  out += "\n";
+  for (const Line& line : comparison_lines()) {
+    out += fmt::format("{:<20}", line.name);
+    for (const RunReport& report : reports) out += fmt::format(" {:>16}", line.value(report));
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace artesian::nand

@@ -1,0 +1,91 @@
+#include "nand/workload.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+
+namespace artesian::nand {
+namespace {
+
+constexpr std::string_view mixed = R"([drive]
+capacity = 2G      ; a part is enough
+fill = 50%
+seconds = 0.02
+[readers]
+rw = randread
+bs = 4k
+iodepth = 8
+size = 50%
+[writers]          # beside them
+rw = write
+bs = 128k
+offset = 50%
+iodepth = 4
+)";
+
+TEST(Workload, AFileIsReadAsItSays) {
+  const auto workload = parse_workload(mixed, "mixed.ini");
+  ASSERT_TRUE(workload) << workload.error().message;
+  EXPECT_EQ(workload->capacity_bytes, 2 * GiB);
+  EXPECT_DOUBLE_EQ(workload->fill, 0.5);
+  ASSERT_EQ(workload->flows.size(), 2U);
+  EXPECT_EQ(workload->flows[0].flow.depth, 8U);
+  EXPECT_EQ(workload->flows[1].flow.io_class, IoClass::write);
+  EXPECT_EQ(workload->flows[1].flow.access, Access::sequential);
+}
+
+TEST(Workload, BadLinesAreRefusedWithFileAndLine) {
+  const auto refused = [](std::string_view text, std::string_view message) {
+    const auto workload = parse_workload(text, "w.ini");
+    ASSERT_FALSE(workload) << text;
+    EXPECT_EQ(workload.error().message, message);
+  };
+  refused("", "w.ini: has no flows");
+  refused("rw=read", "w.ini:1: is neither a section nor a setting of one");
+  refused("[a]\nrw=backwards", "w.ini:2: rw takes one of read, write, rw, randread, randwrite, randrw, not backwards");
+  refused("[a]\n\nbs=much", "w.ini:3: bs takes a size, not much");
+  refused("[a]\niodepth=0", "w.ini:2: iodepth is 0, which is not between 1 and 1048576");
+  refused("[a]\nspeed=1", "w.ini:2: a flow has no speed");
+  refused("[drive]\nspeed=1", "w.ini:2: the drive has no speed");
+  refused("[drive]\nfill=x", "w.ini:2: fill takes a number, not x");
+  refused("[a]\nclass=first", "w.ini:2: class takes one of demand, staged, write, reclaim, not first");
+  refused("[]", "w.ini:1: a section is [name]");
+}
+
+TEST(Workload, MoreThanTheDriveHoldsIsRefused) {
+  const auto profile = shipped_profile("enterprise-tlc");
+  const auto refused = [&](std::string_view text) {
+    const auto report = run_workload(*profile, *parse_workload(text, "w.ini"));
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, Code::invalid);
+    EXPECT_NE(report.error().message.find("w.ini"), std::string::npos) << report.error().message;
+  };
+  refused("[drive]\ncapacity=100T\n[a]\nrw=read");
+  refused("[drive]\ncapacity=2G\n[a]\nrw=read\nsize=1T");
+  refused("[drive]\ncapacity=2G\n[a]\nrw=read\noffset=1T");
+}
+
+TEST(Workload, ARunGivesTheSameFiguresEveryTimeAndItsReportsHoldThem) {
+  const auto profile = shipped_profile("enterprise-tlc");
+  const auto workload = parse_workload(mixed, "mixed.ini");
+  const auto first = run_workload(*profile, *workload), second = run_workload(*profile, *workload);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->json(), second->json());
+  EXPECT_EQ(first->samples.size(), 100U);
+  EXPECT_GT(first->flows[0].reads.count(), 1000U);
+  EXPECT_GT(first->flows[1].writes.count(), 100U);
+  EXPECT_GT(first->years, 0);
+  std::uint64_t sampled = 0;
+  for (const FlowResult& flow : first->flows) sampled += flow.read_bytes;
+  EXPECT_EQ(sampled, first->counters.host_read_bytes);
+  EXPECT_NE(first->text().find("write amplification 1.000"), std::string::npos) << first->text();
+  const std::vector<RunReport> reports{*first, *second};
+  const std::string page = html_report(reports);
+  EXPECT_EQ(page.find("http://"), std::string::npos);  // nothing is fetched
+  EXPECT_EQ(page.find("src="), std::string::npos);
+  EXPECT_NE(page.find("</html>"), std::string::npos);
+  EXPECT_NE(comparison(reports).find("read p99 us"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace artesian::nand
