@@ -135,18 +135,20 @@ void Door::read_memory() {
   const std::uint64_t others = facts->unreclaimable > committed ? facts->unreclaimable - committed : 0;
   // Locked pages are counted among the unreclaimable already.
   const std::uint64_t mapped = plan_.engine_bytes - std::min(plan_.engine_bytes, facts->locked);
-  // The governor's margin is there for what the engine has yet to touch, too.
-  const std::uint64_t will_take = engine_will_take(now, others), margin = governor_margin(facts->limit);
   target_ = governor_
                 .decide({.now = now,
                          .limit_bytes = facts->limit,
                          .unreclaimable_bytes = facts->unreclaimable,
                          .committed_bytes = committed,
-                         .mapped_bytes = mapped + (will_take > margin ? will_take - margin : 0),
+                         .mapped_bytes = mapped,
                          .available_bytes = facts->available,
                          .psi_some_percent = facts->psi_some,
                          .psi_full_percent = facts->psi_full})
                 .target_bytes;
+  if (passes_ >= cautious_until_) return;
+  // The governor's margin is there for what the engine has yet to touch, too.
+  const std::uint64_t will_take = engine_will_take(now, others), margin = governor_margin(facts->limit);
+  target_ -= std::min(target_, will_take > margin ? will_take - margin : 0);
 }
 
 bool Door::may_commit(std::uint64_t bytes) {
@@ -154,7 +156,12 @@ bool Door::may_commit(std::uint64_t bytes) {
   return arena_.committed() + bytes <= target_;
 }
 
-void Door::govern() {
+void Door::govern(std::uint64_t tokens) {
+  if (tokens > tokens_max_) {
+    tokens_max_ = tokens;
+    cautious_until_ = passes_ + 2;  // this pass and what ends it
+    memory_read_ = Nanos{0};
+  }
   read_memory();
   if (arena_.committed() <= target_) return register_next();
   unregister_all();
@@ -195,6 +202,7 @@ void Door::count_node(const Binding& binding, std::uint64_t tokens) {
   if (first_ == nullptr) first_ = &binding;
   if (first_ != &binding) return;
   settle();
+  ++passes_;
   single_ = tokens == 1;
   snapshot_.tokens += tokens;
 }

@@ -62,8 +62,9 @@ class Door {
   RouterGuess& routers() { return routers_; }
   const Clock& clock() const { return clock_; }
 
-  // Before a graph is run: follows the memory that there is, and gives back what has become too much.
-  void govern();
+  // Before nodes of so many tokens are run: follows the memory that there is, and gives back what has become too much.
+  // A batch larger than any before will make the engine fill buffers that it has had and not used.
+  void govern(std::uint64_t tokens);
 
   // A node over these weights, with so many tokens, is about to run. A pass begins with the weights that came first.
   void count_node(const Binding& binding, std::uint64_t tokens);
@@ -105,9 +106,11 @@ class Door {
   RouterGuess routers_;
   std::optional<SharedMapping> stats_file_;
   StatsSnapshot snapshot_;
-  const Binding* first_ = nullptr;  // whose node opens a pass
-  bool single_ = false;             // the pass under way is of one token
-  DecodeStats settled_;             // the totals as they were at the last settle()
+  const Binding* first_ = nullptr;                 // whose node opens a pass
+  std::uint64_t passes_ = 0, cautious_until_ = 0;  // passes begun; from which one on buffers are as full as they get
+  std::uint64_t tokens_max_ = 0;                   // of a pass so far
+  bool single_ = false;                            // the pass under way is of one token
+  DecodeStats settled_;                            // the totals as they were at the last settle()
   Nanos published_{0};
 };
 

@@ -68,14 +68,14 @@ Status Executor::run(Graph* graph) {
       continue;
     }
     if (!lock.owns_lock()) lock = std::unique_lock(binding->door->mutex);
+    const std::int64_t tokens = node->op == engine_.op_mul_mat_id ? node->src[2]->ne[1] : elements(node) / node->ne[0];
     if (timed_ != binding->door) {
       timed_ = binding->door;
       if (auto opened = binding->door->open(); !opened) return refuse(*binding->door, opened.error());
-      if (batch_.empty()) binding->door->govern();
+      if (batch_.empty()) binding->door->govern(static_cast<std::uint64_t>(tokens));
     }
     binding->door->loader().set_long_computes(node->src[1]->ne[1] * node->src[1]->ne[2] > few_tokens);
     const bool expert = binding->expert && node->op == engine_.op_mul_mat_id && node->src[0]->view_src == nullptr;
-    const std::int64_t tokens = node->op == engine_.op_mul_mat_id ? node->src[2]->ne[1] : elements(node) / node->ne[0];
     binding->door->count_node(*binding, static_cast<std::uint64_t>(tokens));
     const Status status = expert ? run_experts(node, *binding) : run_dense(node, *binding);
     if (status != status_success) {

@@ -1,5 +1,7 @@
 #include "stream/dense.h"
 
+#include <cstring>
+
 #include "base/units.h"
 
 namespace artesian {
@@ -69,6 +71,7 @@ void DenseStream::read_ahead() {
     const auto following = next_.find(tensor);
     if (following == next_.end()) return;
     tensor = following->second;
+    if (const auto pin = pinned_.find(tensor); pin != pinned_.end() && pin->second->started) continue;
     if (find(tensor) != nullptr) return;  // the ring holds a whole cycle
     if (push(tensor, Loader::Urgency::expected) == nullptr) return;
   }
@@ -79,20 +82,31 @@ bool DenseStream::may_stream(std::uint32_t tensor) const {
   return 2 * padded_bytes(model_.tensors[tensor]) <= plan_.ring_bytes;
 }
 
-// The entry of a tensor that is pinned, now or from now on; nullptr if it is to be streamed.
+bool DenseStream::commit(std::uint32_t tensor, const Pinned& entry) {
+  const std::uint64_t bytes = padded_bytes(model_.tensors[tensor]);
+  const std::uint64_t cost = arena_.commit_cost(entry.base, bytes);
+  if (cost > 0 && may_commit_ && !may_commit_(cost) && may_stream(tensor)) return false;
+  arena_.commit(entry.base, bytes);
+  return true;
+}
+
+// The entry of a tensor that is pinned, now or from now on; nullptr if it is to be streamed this time.
 DenseStream::Pinned* DenseStream::pinned(std::uint32_t tensor) {
   const auto found = pinned_.find(tensor);
   if (found == pinned_.end()) return nullptr;
   Pinned& entry = *found->second;
   if (entry.started) return &entry;
-  const std::uint64_t bytes = padded_bytes(model_.tensors[tensor]);
-  const std::uint64_t cost = arena_.commit_cost(entry.base, bytes);
-  if (cost > 0 && may_commit_ && !may_commit_(cost) && may_stream(tensor)) {
-    pinned_.erase(found);
-    return nullptr;
-  }
-  arena_.commit(entry.base, bytes);
-  return &entry;
+  return find(tensor) == nullptr && commit(tensor, entry) ? &entry : nullptr;
+}
+
+// One that was streamed while there was no memory for it, and now there is.
+void DenseStream::pin_from_ring(std::uint32_t tensor, const Entry& entry) {
+  const auto found = pinned_.find(tensor);
+  if (found == pinned_.end() || found->second->started || !commit(tensor, *found->second)) return;
+  std::memcpy(place(tensor, found->second->base), place(tensor, plan_.ring_base + entry.at),
+              model_.tensors[tensor].bytes);
+  found->second->started = true;
+  found->second->load = {};
 }
 
 Result<std::byte*> DenseStream::acquire_pinned(std::uint32_t tensor, Pinned& pinned) {
@@ -121,6 +135,7 @@ Result<std::byte*> DenseStream::acquire(std::uint32_t tensor) {
     entry->consumed = true;
     return fail(std::move(arrived.error()));
   }
+  pin_from_ring(tensor, *entry);
   return place(tensor, plan_.ring_base + entry->at);
 }
 
@@ -138,15 +153,11 @@ std::uint64_t DenseStream::pinned_bytes() const {
 
 std::uint64_t DenseStream::shrink(std::uint64_t bytes) {
   std::uint64_t freed = 0;
-  for (auto entry = pinned_.begin(); entry != pinned_.end() && freed < bytes;) {
-    if (!may_stream(entry->first) || entry->second->load.pending > 0) {
-      ++entry;
-      continue;
-    }
-    if (entry->second->started) {
-      freed += arena_.release(entry->second->base, padded_bytes(model_.tensors[entry->first]));
-    }
-    entry = pinned_.erase(entry);
+  for (auto& [tensor, entry] : pinned_) {
+    if (freed >= bytes) break;
+    if (!entry->started || entry->load.pending > 0 || !may_stream(tensor)) continue;
+    freed += arena_.release(entry->base, padded_bytes(model_.tensors[tensor]));
+    entry->started = false;
   }
   return freed;
 }

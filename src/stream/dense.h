@@ -26,7 +26,7 @@ struct DenseCounters {
 class DenseStream {
  public:
   // `may_commit`: may so many bytes that were not committed be taken now? Empty: always. A tensor that may not be
-  // pinned is streamed.
+  // pinned yet is streamed.
   DenseStream(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
               std::function<bool(std::uint64_t bytes)> may_commit);
 
@@ -34,8 +34,8 @@ class DenseStream {
   Result<std::byte*> acquire(std::uint32_t tensor);
   void release(std::uint32_t tensor);
 
-  // Gives back at least `bytes` of pinned tensors if it can: they are streamed from now on. Returns how many. Not
-  // between acquire() and release().
+  // Gives back at least `bytes` of pinned tensors if it can: they are streamed until there is memory again. Returns how
+  // many. Not between acquire() and release().
   std::uint64_t shrink(std::uint64_t bytes);
 
   std::uint64_t pinned_bytes() const;
@@ -54,7 +54,9 @@ class DenseStream {
     Load load;
   };
 
+  bool commit(std::uint32_t tensor, const Pinned& entry);
   Pinned* pinned(std::uint32_t tensor);
+  void pin_from_ring(std::uint32_t tensor, const Entry& entry);
   Result<std::byte*> acquire_pinned(std::uint32_t tensor, Pinned& pinned);
   bool may_stream(std::uint32_t tensor) const;
   Entry* find(std::uint32_t tensor);

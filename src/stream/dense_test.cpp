@@ -104,6 +104,20 @@ TEST(Dense, StreamsWhatMayNotBePinned) {
   rig.loader.drain();
 }
 
+TEST(Dense, PinsWhenThereIsMemoryAgain) {
+  World world;
+  bool memory = false;
+  Rig rig(world, {}, [&memory](std::uint64_t) { return memory; });
+  EXPECT_EQ(rig.pass(), 0);
+  EXPECT_EQ(rig.stream.pinned_bytes(), 0U);
+  memory = true;
+  for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(rig.pass(), 0);
+  std::uint64_t pinned = 0;
+  for (std::uint32_t i = 0; i < tensors; i += 3) pinned += world.model.tensors[i].bytes;
+  EXPECT_EQ(rig.stream.pinned_bytes(), pinned);
+  rig.loader.drain();
+}
+
 TEST(Dense, ShrinksAndGoesOn) {
   World world;
   Rig rig(world, {}, {});
