@@ -162,7 +162,7 @@ class Measuring {
     if (!arm.opens_door()) return run;
     auto stats = read_stats_file(settings_.stats_path);
     if (!stats) return fail(stats.error().code, "what the door did is not known: {}", stats.error().message);
-    run.stats = std::move(*stats);
+    run.stats = add_up(*stats);
     if (auto good = check_door(arm, run); !good) return fail(good.error());
     return run;
   }

@@ -61,7 +61,7 @@ class WeightsRunner : public ::testing::Test {
       stats.reason = "because";
       stats.decode.tokens = 63;
       auto file = SharedMapping::open(settings_.stats_path, stats_file_bytes);
-      StatsWriter(file->bytes()).write(stats);
+      StatsWriter(file->bytes().first(stats_region_bytes)).write(stats);
     }
     return captured;
   }

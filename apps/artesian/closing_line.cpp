@@ -27,15 +27,16 @@ std::string active_line(const StatsSnapshot& stats) {
 
 }  // namespace
 
-std::string closing_line(const Result<StatsSnapshot>& stats) {
-  if (!stats && stats.error().code == Code::not_found) {
-    return "the door was not opened: the program brought up no ggml that looks for backends";
+std::string closing_line(const Result<std::vector<StatsSnapshot>>& doors) {
+  if (!doors && doors.error().code == Code::not_found) {
+    return "the door was not opened: the program loaded no model, or brought up no ggml that looks for backends";
   }
-  if (!stats) return "what the door did is not known: " + stats.error().message;
-  if (stats->state == "aside") return because("stepped aside", stats->reason);
-  if (stats->state == "refused") return because("the door stayed shut", stats->reason);
-  if (stats->state == "active") return active_line(*stats);
-  return because("the program ended before a model was loaded", stats->reason);
+  if (!doors) return "what the door did is not known: " + doors.error().message;
+  const StatsSnapshot stats = add_up(*doors);
+  if (stats.state == "aside") return because("stepped aside", stats.reason);
+  if (stats.state == "refused") return because("the door stayed shut", stats.reason);
+  if (stats.state == "active") return active_line(stats);
+  return because("the program ended before a model was loaded", stats.reason);
 }
 
 }  // namespace artesian::cli

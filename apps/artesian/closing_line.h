@@ -2,12 +2,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "stream/stats_file.h"
 
 namespace artesian::cli {
 
-std::string closing_line(const Result<StatsSnapshot>& stats);
+std::string closing_line(const Result<std::vector<StatsSnapshot>>& doors);
 
 }  // namespace artesian::cli

@@ -25,9 +25,14 @@ Result<std::vector<Shown>> collect(const Context& context, int pid) {
   if (!doors) return fail(doors.error());
   std::vector<Shown> shown;
   for (const auto& door : *doors) {
-    auto stats = read_stats_file(door.path);
-    if (pid != 0 && door.run_pid != pid && (!stats || stats->pid != pid)) continue;
-    shown.push_back({door.run_pid, std::move(stats)});
+    auto all = read_stats_file(door.path);
+    if (!all) {
+      if (pid == 0 || door.run_pid == pid) shown.push_back({door.run_pid, fail(std::move(all.error()))});
+      continue;
+    }
+    for (StatsSnapshot& stats : *all) {
+      if (pid == 0 || door.run_pid == pid || stats.pid == pid) shown.push_back({door.run_pid, std::move(stats)});
+    }
   }
   return shown;
 }

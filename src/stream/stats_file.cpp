@@ -1,5 +1,7 @@
 #include "stream/stats_file.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -12,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t magic = 0x3153544154535241ULL;  // "ARSTATS1"
-constexpr std::size_t sequence_at = 8, length_at = 16, text_at = 20;
+constexpr std::size_t sequence_at = 8, length_at = 16, owner_at = 20, text_at = 24;
 constexpr int max_tries = 1000;
 
 // A key that is missing or of another type leaves the default.
@@ -77,6 +79,17 @@ StatsSnapshot from_object(const Json& object) {
 
 std::atomic_ref<std::uint64_t> sequence_of(std::span<std::byte> memory) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(memory.data() + sequence_at));
+}
+
+bool take_over(std::span<std::byte> region, std::uint32_t from, std::uint32_t to) {
+  return std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(region.data() + owner_at))
+      .compare_exchange_strong(from, to);
+}
+
+// How far the door of a state was open.
+std::size_t openness(const StatsSnapshot& snapshot) {
+  constexpr std::array<std::string_view, 4> states = {"loading", "aside", "refused", "active"};
+  return static_cast<std::size_t>(std::ranges::find(states, snapshot.state) - states.begin()) % states.size();
 }
 
 struct Header {
@@ -144,6 +157,22 @@ Result<StatsSnapshot> stats_from_json(std::string_view text) {
   return from_object(object);
 }
 
+std::span<std::byte> claim_stats_region(std::span<std::byte> file, int pid,
+                                        const std::function<bool(int pid)>& process_lives) {
+  const auto self = static_cast<std::uint32_t>(pid);
+  const auto region = [&](std::size_t i) { return file.subspan(i * stats_region_bytes, stats_region_bytes); };
+  const std::size_t count = file.size() / stats_region_bytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (take_over(region(i), 0, self)) return region(i);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t owner = 0;
+    std::memcpy(&owner, region(i).data() + owner_at, sizeof owner);
+    if (!process_lives(static_cast<int>(owner)) && take_over(region(i), owner, self)) return region(i);
+  }
+  return {};
+}
+
 StatsWriter::StatsWriter(std::span<std::byte> memory) : memory_(memory) {
   // A writer that died half way left an odd number: what it wrote is replaced by the first write.
   auto sequence = sequence_of(memory_);
@@ -169,22 +198,22 @@ void StatsWriter::write(const StatsSnapshot& snapshot) {
   sequence.store(before + 2, std::memory_order_release);
 }
 
-Result<StatsSnapshot> read_stats(const StatsSource& source) {
+Result<StatsSnapshot> read_stats(const StatsSource& region) {
   for (int attempt = 0; attempt < max_tries; ++attempt) {
-    const auto before = read_header(source);
+    const auto before = read_header(region);
     if (!before) return fail(before.error());
     if (before->sequence % 2 != 0) continue;
     std::uint32_t length = 0;
-    if (auto ok = source(length_at, std::as_writable_bytes(std::span(&length, 1))); !ok) return fail(ok.error());
+    if (auto ok = region(length_at, std::as_writable_bytes(std::span(&length, 1))); !ok) return fail(ok.error());
     std::string text;
-    if (length <= stats_file_bytes - text_at) {
+    if (length <= stats_region_bytes - text_at) {
       text.resize(length);
-      if (auto ok = source(text_at, std::as_writable_bytes(std::span(text))); !ok) return fail(ok.error());
+      if (auto ok = region(text_at, std::as_writable_bytes(std::span(text))); !ok) return fail(ok.error());
     }
-    const auto after = read_header(source);
+    const auto after = read_header(region);
     if (!after) return fail(after.error());
     if (after->sequence != before->sequence) continue;
-    if (length > stats_file_bytes - text_at) {
+    if (length > stats_region_bytes - text_at) {
       return fail(Code::corrupt, "offset {}: a length of {} does not fit the stats file", length_at, length);
     }
     return stats_from_json(text);
@@ -192,10 +221,58 @@ Result<StatsSnapshot> read_stats(const StatsSource& source) {
   return fail(Code::retry, "the stats file was being written at every try");
 }
 
-Result<StatsSnapshot> read_stats_file(const std::string& path) {
+Result<std::vector<StatsSnapshot>> read_all_stats(const StatsSource& file) {
+  std::vector<StatsSnapshot> snapshots;
+  Error bad{Code::not_found, "nothing was written to the stats file yet"};
+  for (std::size_t i = 0; i < stats_regions; ++i) {
+    auto one = read_stats(
+        [&](std::uint64_t offset, std::span<std::byte> out) { return file(i * stats_region_bytes + offset, out); });
+    if (one) {
+      snapshots.push_back(std::move(*one));
+    } else if (one.error().code != Code::not_found) {
+      bad = std::move(one.error());
+    }
+  }
+  if (snapshots.empty()) return fail(std::move(bad));
+  return snapshots;
+}
+
+StatsSnapshot add_up(std::span<const StatsSnapshot> snapshots) {
+  const auto furthest = std::ranges::max_element(snapshots, {}, openness);
+  StatsSnapshot sum = *furthest;
+  for (const StatsSnapshot& one : snapshots) {
+    if (&one == &*furthest) continue;
+    sum.budget_bytes += one.budget_bytes;
+    sum.resident_bytes += one.resident_bytes;
+    sum.committed_bytes += one.committed_bytes;
+    sum.hits += one.hits;
+    sum.misses += one.misses;
+    sum.bytes_read += one.bytes_read;
+    sum.bytes_wasted += one.bytes_wasted;
+    sum.read_busy_ns += one.read_busy_ns;
+    sum.stall_ns += one.stall_ns;
+    sum.compute_ns += one.compute_ns;
+    sum.tokens += one.tokens;
+    sum.queue_depth += one.queue_depth;
+    sum.decode.tokens += one.decode.tokens;
+    sum.decode.hits += one.decode.hits;
+    sum.decode.misses += one.decode.misses;
+    sum.decode.bytes_read += one.decode.bytes_read;
+    sum.decode.bytes_wasted += one.decode.bytes_wasted;
+    sum.decode.stall_ns += one.decode.stall_ns;
+    sum.decode.compute_ns += one.decode.compute_ns;
+    sum.speculation.issued += one.speculation.issued;
+    sum.speculation.useful += one.speculation.useful;
+    sum.speculation.late += one.speculation.late;
+    sum.layers.insert(sum.layers.end(), one.layers.begin(), one.layers.end());
+  }
+  return sum;
+}
+
+Result<std::vector<StatsSnapshot>> read_stats_file(const std::string& path) {
   const auto file = SharedFileReader::open(path);
   if (!file) return fail(file.error());
-  return read_stats([&](std::uint64_t offset, std::span<std::byte> out) { return file->read(offset, out); });
+  return read_all_stats([&](std::uint64_t offset, std::span<std::byte> out) { return file->read(offset, out); });
 }
 
 }  // namespace artesian

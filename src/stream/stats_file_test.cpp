@@ -9,7 +9,7 @@ namespace {
 
 class StatsFile : public ::testing::Test {
  protected:
-  StatsFile() : words_(stats_file_bytes / 8) {}
+  StatsFile() : words_(stats_region_bytes / 8) {}
   std::span<std::byte> memory() { return std::as_writable_bytes(std::span(words_)); }
   StatsSource source() {
     return [this](std::uint64_t offset, std::span<std::byte> out) -> Status {
@@ -121,6 +121,63 @@ TEST_F(StatsFile, AReaderNeverSeesHalfASnapshot) {
   ASSERT_TRUE(result);
   EXPECT_EQ(result->hits, result->misses);
   EXPECT_EQ(result->hits, snapshot.hits);
+}
+
+class StatsRegions : public ::testing::Test {
+ protected:
+  StatsRegions() : words_(stats_file_bytes / 8) {}
+  std::span<std::byte> file() { return std::as_writable_bytes(std::span(words_)); }
+  StatsSource source() {
+    return [this](std::uint64_t offset, std::span<std::byte> out) -> Status {
+      std::memcpy(out.data(), file().data() + offset, out.size());
+      return {};
+    };
+  }
+  std::vector<std::uint64_t> words_;
+};
+
+TEST_F(StatsRegions, EachDoorHasItsOwnUntilAllAreTaken) {
+  const auto nobody_ended = [](int) { return true; };
+  for (std::size_t i = 0; i < stats_regions; ++i) {
+    const auto region = claim_stats_region(file(), 100, nobody_ended);
+    ASSERT_EQ(region.data(), file().data() + i * stats_region_bytes);
+    ASSERT_EQ(region.size(), stats_region_bytes);
+    StatsWriter(region).write(sample());
+  }
+  EXPECT_TRUE(claim_stats_region(file(), 100, nobody_ended).empty());
+  EXPECT_EQ(read_all_stats(source())->size(), stats_regions);
+}
+
+TEST_F(StatsRegions, ARegionIsTakenOverOnlyWhenItsProcessHasEnded) {
+  const auto is_200 = [](int pid) { return pid == 200; };
+  for (std::size_t i = 0; i < stats_regions; ++i) claim_stats_region(file(), i == 5 ? 100 : 200, is_200);
+  EXPECT_EQ(claim_stats_region(file(), 200, is_200).data(), file().data() + 5 * stats_region_bytes);
+  EXPECT_TRUE(claim_stats_region(file(), 200, is_200).empty());
+}
+
+TEST_F(StatsRegions, WhatIsReadIsAddedUp) {
+  EXPECT_EQ(read_all_stats(source()).error().code, Code::not_found);
+  auto aside = StatsSnapshot{};
+  aside.state = "aside";
+  aside.model = "draft";
+  auto other = sample();
+  other.tokens = 5;
+  for (const auto& snapshot : {aside, sample(), other}) {
+    StatsWriter(claim_stats_region(file(), 100, [](int) { return true; })).write(snapshot);
+  }
+  const auto all = read_all_stats(source());
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 3u);
+  const StatsSnapshot sum = add_up(*all);
+  EXPECT_EQ(sum.state, "active");
+  EXPECT_EQ(sum.pid, 4711);
+  EXPECT_EQ(sum.hits, 6u);
+  EXPECT_EQ(sum.tokens, 5u);
+  EXPECT_EQ(sum.speculation.issued, 14u);
+  EXPECT_EQ(sum.layers.size(), 4u);
+  EXPECT_EQ(add_up(std::span(*all).first(1)).state, "aside");
+  ++words_[1];  // the first writer died while it wrote
+  EXPECT_EQ(read_all_stats(source())->size(), 2u);
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ scenario_environment() {
   has out "ARTESIAN_MODE=on"
   has out "ARTESIAN_EVICTION=lru"
   has out "ARTESIAN_STATS=kept"
-  [ "$(stat -c %s,%a kept)" = 262144,600 ] || bad "the stats file is $(stat -c %s,%a kept)"
+  [ "$(stat -c %s,%a kept)" = 8388608,600 ] || bad "the stats file is $(stat -c %s,%a kept)"
   want 0 run -- env
   grep -q '^ARTESIAN_MEMORY=' out && bad "a budget was made up"
   grep -q '^ARTESIAN_STATS='"$work"'/artesian/[0-9]*\.stats$' out || bad "no stats file: $(grep STATS out)"

@@ -28,7 +28,9 @@ void write_stats(const char* path, const char* text) {
   const uint64_t sequence = 2;
   const auto length = static_cast<uint32_t>(strlen(text));
   auto* out = static_cast<char*>(memory);
-  memcpy(out + 20, text, length);
+  const auto owner = static_cast<uint32_t>(getpid());
+  memcpy(out + 24, text, length);
+  memcpy(out + 20, &owner, sizeof owner);
   memcpy(out + 16, &length, sizeof length);
   memcpy(out + 8, &sequence, sizeof sequence);
   memcpy(out, "ARSTATS1", 8);
