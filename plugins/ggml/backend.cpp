@@ -43,7 +43,15 @@ struct WeightBuffer {
   Arena arena;
   void* base = nullptr;
   std::optional<MappedFile> mapped;
-  Door* door = nullptr;
+  Door* door = nullptr;  // whose weights it holds
+
+  ~WeightBuffer() { hold(nullptr); }
+  void hold(Door* other) {
+    if (door == other) return;
+    if (door != nullptr) door->leave();
+    door = other;
+    if (door != nullptr) door->enter();
+  }
 };
 
 WeightBuffer& context_of(Buffer* buffer) {
@@ -54,17 +62,17 @@ Door* door_of(const std::string& path) {
   return find_door(path, plugin().settings, plugin().engine.version);
 }
 
-// The active door among these files.
-Door* active_door(const std::vector<std::string>& paths) {
+// The door among these files that does not step aside.
+Door* wanted_door(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    if (Door* door = door_of(path); door != nullptr && door->active()) return door;
+    if (Door* door = door_of(path); door != nullptr && (door->active() || door->refused())) return door;
   }
   return nullptr;
 }
 
 // The door of the model that the engine is loading now.
 Door* loading_door() {
-  return active_door(open_gguf_files());
+  return wanted_door(open_gguf_files());
 }
 
 // ---- buffers --------------------------------------------------------------------------------------------------------
@@ -116,6 +124,7 @@ void set_tensor(Buffer* buffer, Tensor* tensor, const void* data, std::size_t of
     Door* door = offset == 0 ? loading_door() : nullptr;
     Binding* binding = door != nullptr ? door->find(tensor->name) : nullptr;
     if (binding != nullptr && equals_file(*door, *binding, data, size)) {
+      own.hold(door);
       tensor->extra = binding;
       return;
     }
@@ -157,7 +166,10 @@ constexpr BufferTable buffer_table = {.free_buffer = free_buffer,
                                       .clear = clear,
                                       .reset = nullptr};
 
+// A model whose door is refused gets no memory, so that the engine gives up loading it. It asks for a buffer of no
+// bytes when it only wants to know what will lie where.
 Buffer* alloc_buffer(BufferType* type, std::size_t size) {
+  if (const Door* door = size > 0 ? loading_door() : nullptr; door != nullptr && door->refused()) return nullptr;
   auto own = std::make_unique<WeightBuffer>();
   auto arena = Arena::reserve(size);
   if (!arena) return nullptr;
@@ -171,7 +183,8 @@ Buffer* buffer_from_host_ptr(Device*, void* address, std::size_t size, std::size
   own->base = address;
   own->mapped = find_mapping(address);
   if (!own->mapped) own->mapped = MappedFile{};
-  if (!own->mapped->path.empty()) own->door = door_of(own->mapped->path);
+  if (!own->mapped->path.empty()) own->hold(door_of(own->mapped->path));
+  if (own->door != nullptr && own->door->refused()) return nullptr;
   if (own->door != nullptr && own->door->active()) own->door->advise(*own->mapped);
   return plugin().engine.buffer_init(plugin().type(), buffer_table, own.release(), size);
 }
@@ -212,6 +225,7 @@ bool supports_op(Device*, const Tensor* op) {
   }
   if (buffer->size == 0 && weights->data == nullptr) {
     Door* door = loading_door();
+    if (door != nullptr && door->refused()) return true;
     const Binding* binding = door != nullptr ? door->find(weights->name) : nullptr;
     if (binding == nullptr || binding->expert != (op->op == engine.op_mul_mat_id)) return false;
   }
@@ -301,7 +315,7 @@ void device_props(Device*, DeviceProps* props) {
 
 BufferType* weights_buffer_type(Device*) {
   const auto files = open_gguf_files();
-  if (!files.empty() && active_door(files) == nullptr) return plugin().engine.cpu_buffer_type;
+  if (!files.empty() && wanted_door(files) == nullptr) return plugin().engine.cpu_buffer_type;
   return plugin().type();
 }
 

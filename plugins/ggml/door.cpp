@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "device/file_device.h"
 #include "platform/page_advice.h"
+#include "platform/process.h"
 #include "platform/untouched_memory.h"
 
 namespace artesian::ggml {
@@ -19,6 +20,7 @@ constexpr Nanos untouched_interval = std::chrono::seconds(2);
 constexpr std::uint64_t registered_bytes_min = 64 * MiB;  // a piece that is registered at once,
 constexpr std::uint64_t registered_pieces_max = 128;      // and how many there are
 constexpr Nanos publish_interval = std::chrono::milliseconds(200);
+constexpr Nanos files_interval = std::chrono::milliseconds(100);
 
 void say(const std::string& sentence) {
   std::fprintf(stderr, "artesian: %s\n", sentence.c_str());
@@ -50,7 +52,14 @@ Door::Door(GgufModel model, WeightPlan plan, const Settings& settings, const std
   snapshot_.budget_bytes = plan_.arena_bytes;
   if (!settings.stats_path.empty()) {
     if (auto file = SharedMapping::open(settings.stats_path, stats_file_bytes)) stats_file_ = std::move(*file);
+    if (stats_file_) stats_ = claim_stats_region(stats_file_->bytes(), snapshot_.pid, process_exists);
   }
+  publish(true);
+}
+
+void Door::refuse() {
+  refused_ = true;
+  snapshot_.state = "refused";
   publish(true);
 }
 
@@ -84,14 +93,37 @@ void Door::advise(const MappedFile& mapped) const {
   std::ranges::find_if_not(kept, keep_resident);
 }
 
+artesian::Status Door::check_files() {
+  const Nanos now = clock_.now();
+  if (changed_.empty() && now - files_checked_ >= files_interval) {
+    files_checked_ = now;
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      if (file_identity(files_[i].fd()) != opened_[i]) changed_ = files_[i].path();
+    }
+  }
+  if (changed_.empty()) return {};
+  return fail(Code::corrupt, "{}: the file was changed while it is in use; load the model again", changed_);
+}
+
 artesian::Status Door::open() {
-  if (device_ != nullptr) return {};
+  if (device_ != nullptr) return check_files();
   auto device = open_file_device({.paths = model_.paths,
                                   .queue_depth_max = 64,
                                   .merge_bytes = Loader::request_bytes,
                                   .report = [](std::string_view what) { say(std::string(what)); }},
                                  clock_);
   if (!device) return fail(std::move(device.error()));
+  files_.clear();
+  opened_.clear();
+  for (std::size_t i = 0; i < model_.paths.size(); ++i) {
+    auto file = File::open(model_.paths[i], {});
+    if (!file) return fail(std::move(file.error()));
+    opened_.push_back(file_identity(file->fd()));
+    files_.push_back(std::move(*file));
+    if (file_identity(model_.paths[i]) != identities_[i]) {
+      return fail(Code::corrupt, "{}: another file lies there than the one that was loaded", model_.paths[i]);
+    }
+  }
   auto arena = Arena::reserve(plan_.arena_bytes, Arena::Pages::large);
   if (!arena) return fail(std::move(arena.error()));
   auto loader = Loader::create(**device, clock_);
@@ -123,6 +155,29 @@ std::uint64_t Door::engine_will_take(Nanos now, std::uint64_t others) {
   }
   const std::uint64_t taken = others > others_then_ ? others - others_then_ : 0;
   return untouched_ > taken ? untouched_ - taken : 0;
+}
+
+void Door::enter() {
+  const std::lock_guard lock(mutex);
+  ++buffers_;
+}
+
+void Door::leave() {
+  const std::lock_guard lock(mutex);
+  if (--buffers_ == 0 && device_ != nullptr) close();
+}
+
+void Door::close() {
+  unregister_all();
+  publish(true);
+  earlier_ = snapshot_;
+  experts_.reset();
+  dense_.reset();
+  loader_.reset();
+  device_.reset();
+  arena_ = {};
+  files_.clear();
+  changed_.clear();
 }
 
 void Door::read_memory() {
@@ -209,8 +264,8 @@ void Door::count_node(const Binding& binding, std::uint64_t tokens) {
 
 // Totals of the parts, into the snapshot.
 void Door::gather() {
-  snapshot_.hits = dense_->counters().hits;
-  snapshot_.misses = dense_->counters().misses;
+  snapshot_.hits = earlier_.hits + dense_->counters().hits;
+  snapshot_.misses = earlier_.misses + dense_->counters().misses;
   snapshot_.committed_bytes = arena_.committed();
   snapshot_.resident_bytes = dense_->pinned_bytes();
   snapshot_.layers.clear();
@@ -229,13 +284,15 @@ void Door::gather() {
     snapshot_.resident_bytes += bytes;
   }
   const SpeculationCounts guesses = experts_->speculation().total();
-  snapshot_.speculation = {.issued = guesses.guesses, .useful = guesses.useful, .late = guesses.late};
-  snapshot_.bytes_wasted = guesses.wasted_bytes;
+  snapshot_.speculation = {.issued = earlier_.speculation.issued + guesses.guesses,
+                           .useful = earlier_.speculation.useful + guesses.useful,
+                           .late = earlier_.speculation.late + guesses.late};
+  snapshot_.bytes_wasted = earlier_.bytes_wasted + guesses.wasted_bytes;
   const DeviceCounters io = device_->counters();
-  snapshot_.bytes_read = io.bytes_read;
-  snapshot_.read_busy_ns = static_cast<std::uint64_t>(io.busy.count());
+  snapshot_.bytes_read = earlier_.bytes_read + io.bytes_read;
+  snapshot_.read_busy_ns = earlier_.read_busy_ns + static_cast<std::uint64_t>(io.busy.count());
   snapshot_.queue_depth = io.in_flight;
-  snapshot_.stall_ns = static_cast<std::uint64_t>(loader_->counters().stalled.count());
+  snapshot_.stall_ns = earlier_.stall_ns + static_cast<std::uint64_t>(loader_->counters().stalled.count());
 }
 
 // What the totals have grown by since the last time belongs to the pass under way.
@@ -262,10 +319,10 @@ void Door::settle() {
 
 void Door::publish(bool now) {
   const Nanos time = clock_.now();
-  if (!stats_file_ || (!now && time - published_ < publish_interval)) return;
+  if (stats_.empty() || (!now && time - published_ < publish_interval)) return;
   published_ = time;
   if (experts_ != nullptr) settle();
-  StatsWriter(stats_file_->bytes()).write(snapshot_);
+  StatsWriter(stats_).write(snapshot_);
 }
 
 namespace {
@@ -285,6 +342,7 @@ std::unique_ptr<Door> plan_door(const std::string& path, const Settings& setting
   std::string first = path;
   if (auto source = open_file_source(path)) {
     if (const auto file = GgufFile::parse(**source)) {
+      if (file->find_string("general.type").value_or("model") != "model") return nullptr;  // an adapter, say
       const std::uint64_t count = file->find_uint("split.count").value_or(1);
       const std::uint64_t number = file->find_uint("split.no").value_or(0);
       if (const auto prefix = shard_prefix(path, number, count); prefix && count > 1)
@@ -302,13 +360,15 @@ std::unique_ptr<Door> plan_door(const std::string& path, const Settings& setting
                                    .available_bytes = facts->available});
   }
   auto plan = make_plan(*model, {.mode = settings.mode, .budget_bytes = budget});
+  const bool refused = !plan && settings.memory_bytes;
   if (!plan) {
-    say(plan.error().message + "; the engine runs without the door");
-    WeightPlan refused;
-    refused.reason = plan.error().message;
-    plan = std::move(refused);
+    say(fmt::format("{}; {}", plan.error().message,
+                    refused ? "the model is not loaded" : "the engine runs without the door"));
+    plan = WeightPlan{};
   }
-  return std::make_unique<Door>(std::move(*model), std::move(*plan), settings, engine);
+  auto door = std::make_unique<Door>(std::move(*model), std::move(*plan), settings, engine);
+  if (refused) door->refuse();
+  return door;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "abi.h"
 #include "platform/clock.h"
+#include "platform/file.h"
 #include "platform/memory_limit.h"
 #include "platform/shared_mapping.h"
 #include "policy/governor.h"
@@ -45,6 +46,9 @@ class Door {
   Door(GgufModel model, WeightPlan plan, const Settings& settings, const std::string& engine);
 
   bool active() const { return plan_.active; }
+  // The budget that was asked for is too small: then the model shall not be loaded at all.
+  void refuse();
+  bool refused() const { return refused_; }
   const GgufModel& model() const { return model_; }
   // Is the file at `path` one of this model's, and still the one that was planned for?
   bool owns(const std::string& path) const;
@@ -54,8 +58,12 @@ class Door {
   // The engine has mapped one of the files: what it keeps is read now and stays, of the rest no page comes unasked.
   void advise(const MappedFile& mapped) const;
 
-  // Opens device and arena; before the first use of experts() and dense().
+  // Opens device and arena; before the first use of experts() and dense(). Code::corrupt if one of the files is not
+  // what the plan was made for any more: looked at when opened, and then every now and then.
   artesian::Status open();
+  // The engine's buffers that hold weights of this door: when the last one goes, device and arena go, too.
+  void enter();
+  void leave();
   ExpertStore& experts() { return *experts_; }
   DenseStream& dense() { return *dense_; }
   Loader& loader() { return *loader_; }
@@ -74,6 +82,8 @@ class Door {
   std::mutex mutex;
 
  private:
+  artesian::Status check_files();
+  void close();
   bool may_commit(std::uint64_t bytes);
   void read_memory();
   std::uint64_t engine_will_take(Nanos now, std::uint64_t others);
@@ -85,9 +95,15 @@ class Door {
 
   GgufModel model_;
   WeightPlan plan_;
+  bool refused_ = false;
   std::string eviction_;
   std::vector<std::string> identities_;  // of the shards, when they were planned for
-  std::vector<Binding> bindings_;        // by tensor; door is null where the plan leaves it to the engine
+  std::vector<File> files_;              // the shards while the device is open, and what they were then
+  std::vector<std::string> opened_;
+  Nanos files_checked_{0};
+  std::string changed_;  // a shard that is not what it was
+  std::uint32_t buffers_ = 0;
+  std::vector<Binding> bindings_;  // by tensor; door is null where the plan leaves it to the engine
   SteadyClock clock_;
   MemoryWatch memory_;
   Nanos memory_read_{0};
@@ -105,7 +121,9 @@ class Door {
   std::unique_ptr<DenseStream> dense_;
   RouterGuess routers_;
   std::optional<SharedMapping> stats_file_;
+  std::span<std::byte> stats_;  // our region of it
   StatsSnapshot snapshot_;
+  StatsSnapshot earlier_;                          // of the times that the door was open before
   const Binding* first_ = nullptr;                 // whose node opens a pass
   std::uint64_t passes_ = 0, cautious_until_ = 0;  // passes begun; from which one on buffers are as full as they get
   std::uint64_t tokens_max_ = 0;                   // of a pass so far
@@ -115,17 +133,18 @@ class Door {
 };
 
 // The door of the GGUF file at `path` (any shard), planned at the first call and anew when another file lies there;
-// nullptr where the file is not a model we can read, or the plan was refused (said once).
+// nullptr where the file is not a model we can read.
 Door* find_door(const std::string& path, const Settings& settings, const std::string& engine);
 
 // The last figures of every door, for whoever reads them after the program has ended.
 void publish_doors();
 
-// The GGUF files that this process has open: while the engine loads, its model.
+// The GGUF files that the engine has open: while it loads, its model. Ours are close-on-exec, the engine's are not.
 std::vector<std::string> open_gguf_files();
 
 // Which file lies at a path now: device, inode, size and time of the last change; empty if none does.
 std::string file_identity(const std::string& path);
+std::string file_identity(int fd);
 
 std::optional<MappedFile> find_mapping(const void* address);
 

@@ -51,6 +51,9 @@ Executor::~Executor() {
 
 Status Executor::run(Graph* graph) {
   if (delegate_ == nullptr || graph_ == nullptr) return status_alloc_failed;
+  timed_ = nullptr;  // whatever a batch that was given up has left
+  batch_.clear();
+  pending_.clear();
   const int count = engine_.graph_size(graph);
   std::unique_lock<std::mutex> lock;
   for (int i = 0; i < count; ++i) {

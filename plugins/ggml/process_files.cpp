@@ -29,6 +29,11 @@ bool begins_as_gguf(int fd) {
   return gguf;
 }
 
+std::string identity(const struct stat& facts) {
+  return fmt::format("{}:{}:{}:{}.{}", facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtim.tv_sec,
+                     facts.st_mtim.tv_nsec);
+}
+
 }  // namespace
 
 std::vector<std::string> open_gguf_files() {
@@ -37,7 +42,7 @@ std::vector<std::string> open_gguf_files() {
   if (folder == nullptr) return paths;
   while (const dirent* entry = readdir(folder.get())) {
     const int fd = std::atoi(entry->d_name);
-    if (fd < 3 || !begins_as_gguf(fd)) continue;
+    if (fd < 3 || (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0 || !begins_as_gguf(fd)) continue;
     std::array<char, 4096> target{};
     const ssize_t length = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target.data(), target.size());
     if (length <= 0 || length >= static_cast<ssize_t>(target.size())) continue;
@@ -49,9 +54,12 @@ std::vector<std::string> open_gguf_files() {
 
 std::string file_identity(const std::string& path) {
   struct stat facts{};
-  if (stat(path.c_str(), &facts) != 0) return {};
-  return fmt::format("{}:{}:{}:{}.{}", facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtim.tv_sec,
-                     facts.st_mtim.tv_nsec);
+  return stat(path.c_str(), &facts) == 0 ? identity(facts) : "";
+}
+
+std::string file_identity(int fd) {
+  struct stat facts{};
+  return fstat(fd, &facts) == 0 ? identity(facts) : "";
 }
 
 std::optional<MappedFile> find_mapping(const void* address) {

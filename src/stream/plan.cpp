@@ -80,7 +80,8 @@ class Planner {
     if (!stream_dense) plan_.dense.clear();
     collect_kept();
     plan_.engine_bytes = stream_dense ? kept - needs_.dense : kept;
-    plan_.least_budget = plan_.engine_bytes + least_experts() + dense_budget_min(dense_tensors());
+    plan_.least_budget =
+        with_bookkeeping(plan_.engine_bytes + least_experts() - bookkeeping() + dense_budget_min(dense_tensors()));
     if (options_.budget_bytes < plan_.least_budget) {
       return fail(Code::rejected, "{}: a budget of {} is too small, the least that works is {}", model_.paths.at(0),
                   format_size(options_.budget_bytes), format_size(plan_.least_budget));
@@ -107,6 +108,10 @@ class Planner {
   }
 
   std::uint64_t bookkeeping() const { return std::min(bookkeeping_bytes, options_.budget_bytes / 8); }
+  // The budget that leaves so many bytes beside its bookkeeping.
+  static std::uint64_t with_bookkeeping(std::uint64_t bytes) {
+    return bytes + std::min(bookkeeping_bytes, bytes / 7 + 1);
+  }
 
   void collect() {
     std::map<std::uint32_t, std::size_t> layer_index;
