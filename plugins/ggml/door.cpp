@@ -20,6 +20,7 @@ constexpr Nanos untouched_interval = std::chrono::seconds(2);
 constexpr std::uint64_t registered_bytes_min = 64 * MiB;  // a piece that is registered at once,
 constexpr std::uint64_t registered_pieces_max = 128;      // and how many there are
 constexpr Nanos publish_interval = std::chrono::milliseconds(200);
+constexpr std::uint64_t large_pages_bytes_min = 64 * MiB;  // a smaller arena would be taken by a few of them
 constexpr Nanos files_interval = std::chrono::milliseconds(100);
 
 void say(const std::string& sentence) {
@@ -124,7 +125,8 @@ artesian::Status Door::open() {
       return fail(Code::corrupt, "{}: another file lies there than the one that was loaded", model_.paths[i]);
     }
   }
-  auto arena = Arena::reserve(plan_.arena_bytes, Arena::Pages::large);
+  const bool large = plan_.arena_bytes >= large_pages_bytes_min;
+  auto arena = Arena::reserve(plan_.arena_bytes, large ? Arena::Pages::large : Arena::Pages::small);
   if (!arena) return fail(std::move(arena.error()));
   auto loader = Loader::create(**device, clock_);
   if (!loader) return fail(std::move(loader.error()));

