@@ -180,6 +180,7 @@ void Door::close() {
   arena_ = {};
   files_.clear();
   changed_.clear();
+  tokens_max_ = 0;  // the next context has buffers of its own
 }
 
 void Door::read_memory() {
