@@ -289,7 +289,8 @@ Status Executor::finish_pending() {
     loader.poll();
     bool added = false;
     for (Pending& pending : pending_) {
-      const Survey found = survey(pending, !added);
+      // Only the first may insist: two that took each other's room in turn would never come to an end.
+      const Survey found = survey(pending, &pending == &pending_.front());
       if (found.failed > 0) return refuse(*pending.binding->door, loader.last_error());
       if (!may_compute(pending, found)) continue;
       add_ready(pending);
