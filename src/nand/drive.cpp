@@ -174,7 +174,7 @@ void Drive::start_read(std::uint32_t index) {
   if (map_cache_.whole()) {
     launch_reads(index, first, end - first);
   } else {
-    const std::uint32_t per_page = layout_.unit_bytes / sizeof(std::uint32_t);
+    const std::uint32_t per_page = static_cast<std::uint32_t>(layout_.unit_bytes / sizeof(std::uint32_t));
     for (std::uint32_t unit = first; unit < end;) {
       const std::uint32_t page = unit / per_page;
       const std::uint32_t count = std::min(end, (page + 1) * per_page) - unit;
