@@ -136,11 +136,22 @@ class Measuring {
     return fail(Code::retry, "the engine lost the end of its text {} times", attempts_max);
   }
 
+  // One run that says how long it took: that, too, llama-completion sometimes loses at its end, with or without us.
   Result<Run> single_run(const Arm& arm) {
+    for (int attempt = 1;; ++attempt) {
+      const auto captured = launch(arm);
+      if (!captured) return fail(captured.error());
+      const auto timings = parse_timings(captured->err);
+      if (timings) return run_of(arm, *captured, *timings);
+      if (attempt == attempts_max) return fail(timings.error());
+    }
+  }
+
+  Result<Captured> launch(const Arm& arm) {
     if (interrupted_) return fail(Code::retry, "interrupted");
     for (const std::string& file : settings_.models.at(arm.model)) hooks_.forget_cached(file);
-    const auto captured = hooks_.launch(command_of(settings_, arm));
-    if (!captured) return fail(captured.error());
+    auto captured = hooks_.launch(command_of(settings_, arm));
+    if (!captured) return captured;
     interrupted_ = interrupted_ || captured->interrupted != 0;
     if (interrupted_) return fail(Code::retry, "interrupted");
     if (captured->timed_out) {
@@ -151,13 +162,15 @@ class Measuring {
                   captured->exit_code == exit_killed ? " (killed, perhaps out of memory)" : "",
                   last_line(captured->err));
     }
+    return captured;
+  }
+
+  Result<Run> run_of(const Arm& arm, const Captured& captured, const EngineTimings& timings) const {
     Run run;
-    const auto timings = parse_timings(captured->err);
-    if (!timings) return fail(timings.error());
-    run.timings = *timings;
-    run.text = captured->out;
-    if (captured->first_output) {
-      run.first_token_seconds = std::chrono::duration<double>(*captured->first_output).count();
+    run.timings = timings;
+    run.text = captured.out;
+    if (captured.first_output) {
+      run.first_token_seconds = std::chrono::duration<double>(*captured.first_output).count();
     }
     if (!arm.opens_door()) return run;
     auto stats = read_stats_file(settings_.stats_path);

@@ -170,6 +170,31 @@ TEST_F(WeightsRunner, AReferenceThatLostItsEndIsRunAgain) {
   for (const auto& [arm, runs] : measured->arms) EXPECT_EQ(runs.failure, "");
 }
 
+TEST_F(WeightsRunner, ARunThatLostItsTimingsIsRunAgain) {
+  int plain = 0;
+  answer_ = [&, this](const Command& command) {
+    auto captured = usual(command, "some text");
+    if (!opens(command) && ++plain == 1) captured->err = "0.0 I load_tensors\n";
+    return captured;
+  };
+  const auto measured = measure_case("moe.900.prefill");
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(plain, 2);
+  for (const auto& [arm, runs] : measured->arms) EXPECT_EQ(runs.failure, "");
+}
+
+TEST_F(WeightsRunner, TimingsThatNeverComeAreAFailure) {
+  answer_ = [this](const Command& command) {
+    auto captured = usual(command, "some text");
+    captured->err.clear();
+    return captured;
+  };
+  const auto measured = measure_case("moe.900.prefill");
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(asked_.size(), 6U);  // of the reference; there is nothing to compare the other one with
+  for (const auto& [arm, runs] : measured->arms) EXPECT_THAT(runs.failure, HasSubstr("did not say how long"));
+}
+
 TEST_F(WeightsRunner, ATextThatStaysShortNeverCountsAsEqual) {
   answer_ = [this](const Command& command) { return usual(command, opens(command) ? "some" : "some text"); };
   const auto measured = measure_case("moe.900.prefill");
