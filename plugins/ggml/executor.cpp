@@ -24,11 +24,12 @@ void set_contiguous(Tensor& tensor, std::size_t element_bytes) {
   for (int i = 1; i < dims_max; ++i) tensor.nb[i] = tensor.nb[i - 1] * static_cast<std::size_t>(tensor.ne[i - 1]);
 }
 
-// A weight as the CPU backend shall see it: our mark in `extra` would keep it from its kernels for K-quant batches.
-Tensor unmarked(const Tensor* weights) {
-  Tensor copy = *weights;
-  copy.extra = nullptr;
-  return copy;
+// Where the row of a chosen expert lies in a node's input or output, counted token by token, `used` a token; an input
+// may have one row a token for all of them.
+char* row_at(const Tensor& tensor, std::size_t row, std::int64_t used) {
+  const auto token = static_cast<std::int64_t>(row) / used, k = static_cast<std::int64_t>(row) % used;
+  return static_cast<char*>(tensor.data) + token * static_cast<std::int64_t>(tensor.nb[2]) +
+         (k % tensor.ne[1]) * static_cast<std::int64_t>(tensor.nb[1]);
 }
 
 }  // namespace
@@ -58,13 +59,9 @@ Status Executor::run(Graph* graph) {
   std::unique_lock<std::mutex> lock;
   for (int i = 0; i < count; ++i) {
     Tensor* node = engine_.graph_node(graph, i);
-    if (elements(node) == 0 || (node->op != engine_.op_mul_mat && node->op != engine_.op_mul_mat_id)) {
-      if (engine_.op_computes_nothing[static_cast<std::size_t>(node->op)] || elements(node) == 0) continue;
-      if (const Status status = finish_pending(); status != status_success) return status;
-      add(node);
-      continue;
-    }
-    Binding* binding = node->src[0]->buffer != nullptr ? binding_of(node->src[0]) : nullptr;
+    const bool product = node->op == engine_.op_mul_mat || node->op == engine_.op_mul_mat_id;
+    Binding* binding = product && node->src[0]->buffer != nullptr ? binding_of(node->src[0]) : nullptr;
+    if (elements(node) == 0 || engine_.op_computes_nothing[static_cast<std::size_t>(node->op)]) continue;
     if (binding == nullptr || binding->door == nullptr) {
       if (const Status status = finish_pending(); status != status_success) return status;
       add(node);
@@ -81,11 +78,7 @@ Status Executor::run(Graph* graph) {
     const bool expert = binding->expert && node->op == engine_.op_mul_mat_id && node->src[0]->view_src == nullptr;
     binding->door->count_node(*binding, static_cast<std::uint64_t>(tokens));
     const Status status = expert ? run_experts(node, *binding) : run_dense(node, *binding);
-    if (status != status_success) {
-      batch_.clear();
-      pending_.clear();
-      return status;
-    }
+    if (status != status_success) return status;
   }
   Status status = finish_pending();
   if (status == status_success) status = flush();
@@ -95,8 +88,6 @@ Status Executor::run(Graph* graph) {
 }
 
 Status Executor::refuse(Door& door, const Error& error) {
-  batch_.clear();
-  pending_.clear();
   route_.door = nullptr;
   std::fprintf(stderr, "artesian: %s; this batch is given up\n", error.message.c_str());
   door.publish(true);
@@ -106,6 +97,17 @@ Status Executor::refuse(Door& door, const Error& error) {
 Executor::Item& Executor::add(Tensor* node) {
   Item& item = batch_.emplace_back();
   item.node = *node;
+  return item;
+}
+
+// With weights that lie elsewhere. The CPU backend must not see our mark in `extra`: it would keep it from its kernels
+// for K-quant batches.
+Executor::Item& Executor::add_over(Tensor* node, void* weights) {
+  Item& item = add(node);
+  item.weights = *node->src[0];
+  item.weights.extra = nullptr;
+  item.weights.data = weights;
+  item.node.src[0] = &item.weights;
   return item;
 }
 
@@ -133,17 +135,12 @@ Status Executor::run_dense(Tensor* node, Binding& binding) {
   if (const Status status = flush(); status != status_success) return status;
   Door& door = *binding.door;
   if (binding.expert) {  // an expert tensor used in a way we do not know: as it lies in the mapped file
-    Item& item = add(node);
-    item.weights = unmarked(node->src[0]);
-    item.node.src[0] = &item.weights;
+    add_over(node, node->src[0]->data);
     return flush();
   }
   const auto bytes = door.dense().acquire(binding.tensor);
   if (!bytes) return refuse(door, bytes.error());
-  Item& item = add(node);
-  item.weights = unmarked(node->src[0]);
-  item.weights.data = *bytes + (node->src[0]->view_src != nullptr ? node->src[0]->view_offs : 0);
-  item.node.src[0] = &item.weights;
+  add_over(node, *bytes + (node->src[0]->view_src != nullptr ? node->src[0]->view_offs : 0));
   const Status status = flush();
   door.dense().release(binding.tensor);
   return status;
@@ -319,34 +316,32 @@ void Executor::add_ready(Pending& pending) {
   }
 }
 
-void Executor::point_at_slots(Item& item, const Binding& binding, std::uint32_t slots) {
+// The node over the part's slots, with these experts' ids renumbered to slots.
+Executor::Item& Executor::add_over_slots(Tensor* node, const Binding& binding, std::span<const ExpertIndex> ids) {
   const ExpertStore& store = binding.door->experts();
-  item.weights.data = store.base(binding.layer, binding.part);
-  item.weights.ne[2] = slots;
-  item.weights.nb[2] = store.stride(binding.layer, binding.part);
-  item.weights.nb[3] = item.weights.nb[2] * slots;
-  item.node.src[0] = &item.weights;
-  item.ids.data = item.id_data.data();
-  item.node.src[2] = &item.ids;
-}
-
-// Everything is there: the node itself, over slots.
-void Executor::add_whole(Tensor* node, const Binding& binding) {
-  ExpertStore& store = binding.door->experts();
-  Item& item = add(node);
-  item.weights = unmarked(node->src[0]);
-  item.ids = *node->src[2];
-  item.ids.view_src = nullptr;
-  set_contiguous(item.ids, sizeof(std::int32_t));
-  item.id_data.reserve(route_.ids.size());
+  Item& item = add_over(node, store.base(binding.layer, binding.part));
+  item.id_data.reserve(ids.size());
   std::uint32_t slots = 0;
-  for (const ExpertIndex id : route_.ids) {
+  for (const ExpertIndex id : ids) {
     const std::uint32_t slot = store.index(binding.part, route_.order[id]);
     slots = std::max(slots, slot + 1);
     item.id_data.push_back(static_cast<std::int32_t>(slot));
   }
-  point_at_slots(item, binding, slots);
+  item.weights.ne[2] = slots;
+  item.weights.nb[2] = store.stride(binding.layer, binding.part);
+  item.weights.nb[3] = item.weights.nb[2] * slots;
+  item.ids = *node->src[2];
+  item.ids.view_src = nullptr;
+  item.ids.data = item.id_data.data();
+  item.node.src[2] = &item.ids;
   item.binding = &binding;
+  return item;
+}
+
+// Everything is there: the node itself, over slots.
+void Executor::add_whole(Tensor* node, const Binding& binding) {
+  Item& item = add_over_slots(node, binding, route_.ids);
+  set_contiguous(item.ids, sizeof(std::int32_t));
   item.experts.resize(route_.experts.size());
   std::iota(item.experts.begin(), item.experts.end(), std::size_t{0});
 }
@@ -355,64 +350,50 @@ void Executor::add_whole(Tensor* node, const Binding& binding) {
 // may depend on how many there are.
 void Executor::add_rows(Tensor* node, const Binding& binding, std::vector<std::size_t> experts) {
   const Tensor* input = node->src[1];
-  const std::int64_t used = node->src[2]->ne[0];
-  const auto width = static_cast<std::size_t>(input->ne[0]), height = static_cast<std::size_t>(node->ne[0]);
-  Item& item = add(node);
   std::vector<char> chosen(route_.experts.size(), 0);
   for (const std::size_t i : experts) chosen[i] = 1;
+  std::vector<std::size_t> rows;
+  std::vector<ExpertIndex> ids;
   for (std::size_t i = 0; i < route_.ids.size(); ++i) {
-    if (chosen[route_.order[route_.ids[i]]] != 0) item.rows.push_back(i);
+    if (chosen[route_.order[route_.ids[i]]] == 0) continue;
+    rows.push_back(i);
+    ids.push_back(route_.ids[i]);
   }
-  item.gathered.resize(item.rows.size() * width);
-  item.scattered.resize(item.rows.size() * height);
-  item.id_data.reserve(item.rows.size());
-  std::uint32_t slots = 0;
-  for (std::size_t row = 0; row < item.rows.size(); ++row) {
-    const auto token = static_cast<std::int64_t>(item.rows[row]) / used,
-               k = static_cast<std::int64_t>(item.rows[row]) % used;
-    const char* from = static_cast<const char*>(input->data) + token * static_cast<std::int64_t>(input->nb[2]) +
-                       (k % input->ne[1]) * static_cast<std::int64_t>(input->nb[1]);
-    std::memcpy(&item.gathered[row * width], from, width * sizeof(float));
-    const std::uint32_t slot = binding.door->experts().index(binding.part, route_.order[route_.ids[item.rows[row]]]);
-    slots = std::max(slots, slot + 1);
-    item.id_data.push_back(static_cast<std::int32_t>(slot));
+  Item& item = add_over_slots(node, binding, ids);
+  const auto width = static_cast<std::size_t>(input->ne[0]), height = static_cast<std::size_t>(node->ne[0]);
+  item.gathered.resize(rows.size() * width);
+  item.scattered.resize(rows.size() * height);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    std::memcpy(&item.gathered[row * width], row_at(*input, rows[row], node->src[2]->ne[0]), width * sizeof(float));
   }
-  const auto rows = static_cast<std::int64_t>(item.rows.size());
-  item.weights = unmarked(node->src[0]);
+  const auto count = static_cast<std::int64_t>(rows.size());
   item.input = *input;
   item.input.view_src = nullptr;
   item.input.data = item.gathered.data();
   item.input.ne[1] = 1;
-  item.input.ne[2] = rows;
+  item.input.ne[2] = count;
   set_contiguous(item.input, sizeof(float));
-  item.ids = *node->src[2];
-  item.ids.view_src = nullptr;
   item.ids.ne[0] = 1;
-  item.ids.ne[1] = rows;
+  item.ids.ne[1] = count;
   set_contiguous(item.ids, sizeof(std::int32_t));
   item.node.src[1] = &item.input;
   item.node.view_src = nullptr;
   item.node.data = item.scattered.data();
   item.node.ne[1] = 1;
-  item.node.ne[2] = rows;
+  item.node.ne[2] = count;
   set_contiguous(item.node, sizeof(float));
-  point_at_slots(item, binding, slots);
   item.target = node;
-  item.binding = &binding;
+  item.rows = std::move(rows);
   item.experts = std::move(experts);
 }
 
 // After a node is computed: gathered rows go where they belong, window slots become free.
 void Executor::put_back(const Item& item) {
   if (item.target != nullptr) {
-    const std::int64_t used = item.target->src[2]->ne[0];
     const auto height = static_cast<std::size_t>(item.target->ne[0]);
     for (std::size_t row = 0; row < item.rows.size(); ++row) {
-      const auto token = static_cast<std::int64_t>(item.rows[row]) / used;
-      const auto k = static_cast<std::int64_t>(item.rows[row]) % used;
-      char* to = static_cast<char*>(item.target->data) + token * static_cast<std::int64_t>(item.target->nb[2]) +
-                 k * static_cast<std::int64_t>(item.target->nb[1]);
-      std::memcpy(to, &item.scattered[row * height], height * sizeof(float));
+      std::memcpy(row_at(*item.target, item.rows[row], item.target->src[2]->ne[0]), &item.scattered[row * height],
+                  height * sizeof(float));
     }
   }
   if (item.binding == nullptr) return;

@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "door.h"
@@ -74,7 +75,8 @@ class Executor {
   void put_back(const Item& item);
   Status refuse(Door& door, const Error& error);
   Item& add(Tensor* node);
-  void point_at_slots(Item& item, const Binding& binding, std::uint32_t slots);
+  Item& add_over(Tensor* node, void* weights);
+  Item& add_over_slots(Tensor* node, const Binding& binding, std::span<const ExpertIndex> ids);
   Status flush();
 
   const Engine& engine_;
