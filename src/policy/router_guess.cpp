@@ -68,10 +68,4 @@ std::span<const ExpertIndex> RouterGuess::rank(std::size_t layer, std::span<cons
   return std::span(order_).first(count);
 }
 
-std::uint64_t RouterGuess::bytes() const {
-  std::uint64_t bytes = 0;
-  for (const Layer& layer : layers_) bytes += layer.weights.size() * sizeof(std::uint16_t);
-  return bytes;
-}
-
 }  // namespace artesian

@@ -29,8 +29,6 @@ class RouterGuess {
   // the experts of the layer before, one token's.
   std::span<const ExpertIndex> rank(std::size_t layer, std::span<const float> input, std::size_t count);
 
-  std::uint64_t bytes() const;
-
  private:
   struct Layer {
     std::size_t width = 0;

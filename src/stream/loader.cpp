@@ -136,7 +136,6 @@ void Loader::complete(const IoCompletion& completion) {
   }
   if (arrived && piece.copy_to != nullptr) {
     std::memcpy(piece.copy_to, piece.request.buffer.data() + piece.copy_from, piece.copy_bytes);
-    counters_.bytes_bounced += piece.copy_bytes;
   }
   if (piece.copy_to != nullptr) bounce_free_.push_back(piece.bounce);
   if (arrived) {

@@ -33,7 +33,6 @@ struct LoadRange {
 
 struct LoaderCounters {
   std::uint64_t bytes_read = 0;
-  std::uint64_t bytes_bounced = 0;
   Nanos stalled{0};  // time spent in wait()
 };
 
@@ -80,7 +79,6 @@ class Loader {
   bool idle() const { return in_flight_ == 0 && queue_.empty() && guesses_.empty(); }
   const LoaderCounters& counters() const { return counters_; }
   const Error& last_error() const { return last_error_; }
-  std::uint64_t bounce_bytes() const { return bounce_.size(); }
 
  private:
   struct Piece {
