@@ -234,6 +234,9 @@ std::uint64_t Door::piece_bytes() const {
 
 // Memory that is in use as a whole is told to the device, a piece at a time: reads into it cost the kernel less.
 void Door::register_next() {
+  const Nanos now = clock_.now();
+  if (now - register_looked_ < memory_interval) return;  // a graph has dozens of pieces, a large arena many to look at
+  register_looked_ = now;
   const std::uint64_t piece = piece_bytes();
   for (std::uint64_t at = 0; may_register_ && at < arena_.size(); at += piece) {
     const std::uint64_t bytes = std::min(piece, arena_.size() - at);
@@ -309,13 +312,8 @@ void Door::settle() {
                         .stall_ns = snapshot_.stall_ns,
                         .compute_ns = snapshot_.compute_ns};
   if (single_) {
-    snapshot_.decode.tokens += now.tokens - settled_.tokens;
-    snapshot_.decode.hits += now.hits - settled_.hits;
-    snapshot_.decode.misses += now.misses - settled_.misses;
-    snapshot_.decode.bytes_read += now.bytes_read - settled_.bytes_read;
-    snapshot_.decode.bytes_wasted += now.bytes_wasted - settled_.bytes_wasted;
-    snapshot_.decode.stall_ns += now.stall_ns - settled_.stall_ns;
-    snapshot_.decode.compute_ns += now.compute_ns - settled_.compute_ns;
+    snapshot_.decode += now;
+    snapshot_.decode -= settled_;
   }
   settled_ = now;
 }

@@ -115,6 +115,7 @@ class Door {
   Arena arena_;
   std::vector<bool> registered_;  // by piece of the arena: known to the device
   bool may_register_ = true;      // false once the device has refused
+  Nanos register_looked_{0};
   std::unique_ptr<artesian::Device> device_;
   std::optional<Loader> loader_;
   std::unique_ptr<ExpertStore> experts_;

@@ -221,6 +221,22 @@ Result<StatsSnapshot> read_stats(const StatsSource& region) {
   return fail(Code::retry, "the stats file was being written at every try");
 }
 
+namespace {
+constexpr std::uint64_t DecodeStats::* decode_sums[] = {
+    &DecodeStats::tokens,       &DecodeStats::hits,     &DecodeStats::misses,    &DecodeStats::bytes_read,
+    &DecodeStats::bytes_wasted, &DecodeStats::stall_ns, &DecodeStats::compute_ns};
+}  // namespace
+
+DecodeStats& DecodeStats::operator+=(const DecodeStats& other) {
+  for (const auto sum : decode_sums) this->*sum += other.*sum;
+  return *this;
+}
+
+DecodeStats& DecodeStats::operator-=(const DecodeStats& other) {
+  for (const auto sum : decode_sums) this->*sum -= other.*sum;
+  return *this;
+}
+
 Result<std::vector<StatsSnapshot>> read_all_stats(const StatsSource& file) {
   std::vector<StatsSnapshot> snapshots;
   Error bad{Code::not_found, "nothing was written to the stats file yet"};
@@ -254,13 +270,7 @@ StatsSnapshot add_up(std::span<const StatsSnapshot> snapshots) {
     sum.compute_ns += one.compute_ns;
     sum.tokens += one.tokens;
     sum.queue_depth += one.queue_depth;
-    sum.decode.tokens += one.decode.tokens;
-    sum.decode.hits += one.decode.hits;
-    sum.decode.misses += one.decode.misses;
-    sum.decode.bytes_read += one.decode.bytes_read;
-    sum.decode.bytes_wasted += one.decode.bytes_wasted;
-    sum.decode.stall_ns += one.decode.stall_ns;
-    sum.decode.compute_ns += one.decode.compute_ns;
+    sum.decode += one.decode;
     sum.speculation.issued += one.speculation.issued;
     sum.speculation.useful += one.speculation.useful;
     sum.speculation.late += one.speculation.late;

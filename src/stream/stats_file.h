@@ -42,6 +42,9 @@ struct DecodeStats {
   std::uint64_t hits = 0, misses = 0;
   std::uint64_t bytes_read = 0, bytes_wasted = 0;
   std::uint64_t stall_ns = 0, compute_ns = 0;
+
+  DecodeStats& operator+=(const DecodeStats& other);
+  DecodeStats& operator-=(const DecodeStats& other);
 };
 
 struct StatsSnapshot {
