@@ -234,24 +234,13 @@ void check_ledger(std::vector<CheckRow>& rows, const CheckOptions& options) {
 }  // namespace
 
 void check_exact(std::vector<CheckRow>& rows, const CheckOptions& options) {
-  add(rows, options,
-      exactly({.name = "sequential",
-               .what = "sequential overwrite, greedy",
-               .figure = sequential_write_amplification(Collection::greedy, false),
-               .reference = 1.0,
-               .unit = "x"}));
-  add(rows, options,
-      exactly({.name = "sequential.fifo",
-               .what = "sequential overwrite, FIFO",
-               .figure = sequential_write_amplification(Collection::fifo, false),
-               .reference = 1.0,
-               .unit = "x"}));
-  add(rows, options,
-      exactly({.name = "trimmed",
-               .what = "everything trimmed after random writes, then written again",
-               .figure = sequential_write_amplification(Collection::greedy, true),
-               .reference = 1.0,
-               .unit = "x"}));
+  const auto once = [&](const char* name, const char* what, Collection collection, bool trimmed) {
+    const double figure = sequential_write_amplification(collection, trimmed);
+    add(rows, options, exactly({.name = name, .what = what, .figure = figure, .reference = 1.0, .unit = "x"}));
+  };
+  once("sequential", "sequential overwrite, greedy", Collection::greedy, false);
+  once("sequential.fifo", "sequential overwrite, FIFO", Collection::fifo, false);
+  once("trimmed", "everything trimmed after random writes, then written again", Collection::greedy, true);
   check_ledger(rows, options);
 }
 

@@ -6,8 +6,7 @@
 #include <random>
 
 #include "base/units.h"
-#include "device/faulty_device.h"
-#include "device/memory_device.h"
+#include "stream/rig_test.h"
 
 namespace artesian {
 namespace {
@@ -15,11 +14,8 @@ namespace {
 constexpr std::size_t tensors = 12;
 
 // Tensors of different sizes that begin at offsets that no page knows; every third is pinned.
-struct World {
-  GgufModel model;
-  WeightPlan plan;
-  std::vector<std::byte> bytes;
-  ManualClock clock;
+struct World : stream_test::World {
+  std::uint64_t pinned_bytes = 0;
 
   World() {
     std::uint64_t offset = 160, largest = 0;
@@ -31,32 +27,23 @@ struct World {
       const std::uint64_t padded = padded_bytes(tensor);
       largest = std::max(largest, padded);
       plan.dense.push_back({.tensor = i, .pinned = i % 3 == 0, .base = plan.arena_bytes});
-      if (i % 3 == 0) plan.arena_bytes += padded;
+      if (i % 3 != 0) continue;
+      plan.arena_bytes += padded;
+      pinned_bytes += tensor.bytes;
     }
     plan.ring_base = plan.arena_bytes;
     plan.ring_bytes = 2 * largest;
     plan.arena_bytes += plan.ring_bytes;
-    bytes.resize(offset);
-    std::mt19937 random(9);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    fill(offset, 9);
   }
 };
 
-struct Rig {
+struct Rig : stream_test::Rig {
   World& world;
-  MemoryDevice memory;
-  FaultyDevice device;
-  Arena arena;
-  Loader loader;
   DenseStream stream;
 
   Rig(World& of, FaultPlan faults, std::function<bool(std::uint64_t)> may_commit)
-      : world(of),
-        memory({of.bytes}, {.queue_depth_max = 3}),
-        device(memory, faults),
-        arena(std::move(*Arena::reserve(of.plan.arena_bytes))),
-        loader(std::move(*Loader::create(device, of.clock))),
-        stream(of.model, of.plan, arena, loader, std::move(may_commit)) {}
+      : stream_test::Rig(of, faults), world(of), stream(of.model, of.plan, arena, loader, std::move(may_commit)) {}
 
   // What the executor does with a node; false when the bytes could not be had.
   bool use(std::uint32_t tensor) {
@@ -79,9 +66,7 @@ TEST(Dense, GivesTheRightBytesPassAfterPass) {
   World world;
   Rig rig(world, {}, {});
   for (int pass = 0; pass < 5; ++pass) EXPECT_EQ(rig.pass(), 0);
-  std::uint64_t pinned = 0;
-  for (std::uint32_t i = 0; i < tensors; i += 3) pinned += world.model.tensors[i].bytes;
-  EXPECT_EQ(rig.stream.pinned_bytes(), pinned);
+  EXPECT_EQ(rig.stream.pinned_bytes(), world.pinned_bytes);
   rig.loader.drain();
 }
 
@@ -112,9 +97,7 @@ TEST(Dense, PinsWhenThereIsMemoryAgain) {
   EXPECT_EQ(rig.stream.pinned_bytes(), 0U);
   memory = true;
   for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(rig.pass(), 0);
-  std::uint64_t pinned = 0;
-  for (std::uint32_t i = 0; i < tensors; i += 3) pinned += world.model.tensors[i].bytes;
-  EXPECT_EQ(rig.stream.pinned_bytes(), pinned);
+  EXPECT_EQ(rig.stream.pinned_bytes(), world.pinned_bytes);
   rig.loader.drain();
 }
 

@@ -7,8 +7,7 @@
 #include <random>
 
 #include "base/units.h"
-#include "device/faulty_device.h"
-#include "device/memory_device.h"
+#include "stream/rig_test.h"
 
 namespace artesian {
 namespace {
@@ -16,12 +15,7 @@ namespace {
 constexpr std::uint32_t type_q8_0 = 8;
 
 // A model of three layers whose slices begin at offsets that no page knows; its bytes are random.
-struct World {
-  GgufModel model;
-  WeightPlan plan;
-  std::vector<std::byte> bytes;
-  ManualClock clock;
-
+struct World : stream_test::World {
   World(std::uint64_t experts, std::uint64_t width, std::uint32_t slots, std::uint32_t window) {
     model.facts.expert_used_count = 2;
     std::uint64_t offset = 160;
@@ -47,27 +41,16 @@ struct World {
     plan.slabs[0].window_slots = window;
     plan.slabs[0].window_base = arena;
     plan.arena_bytes = arena + window * plan.slabs[0].stride;
-    bytes.resize(offset);
-    std::mt19937 random(5);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    fill(offset, 5);
   }
 };
 
-struct Rig {
+struct Rig : stream_test::Rig {
   World& world;
-  MemoryDevice memory;
-  FaultyDevice device;
-  Arena arena;
-  Loader loader;
   ExpertStore store;
 
   Rig(World& of, FaultPlan faults)
-      : world(of),
-        memory({of.bytes}, {.queue_depth_max = 3}),
-        device(memory, faults),
-        arena(std::move(*Arena::reserve(of.plan.arena_bytes))),
-        loader(std::move(*Loader::create(device, of.clock))),
-        store(of.model, of.plan, arena, loader, eviction_policies()[0], {}) {}
+      : stream_test::Rig(of, faults), world(of), store(of.model, of.plan, arena, loader, eviction_policies()[0], {}) {}
 
   bool right(std::size_t layer, std::size_t part, std::size_t i, ExpertIndex expert) {
     const GgufTensor& tensor = world.model.tensors[world.plan.layers[layer].parts[part].tensor];
