@@ -23,7 +23,9 @@ namespace artesian {
 enum class IoClass : std::uint8_t { demand, staged, write, reclaim };
 constexpr std::size_t io_class_count = 4;
 
-enum class IoOp : std::uint8_t { read, write };
+// flush moves no bytes: once it completes, what was written to its file by requests that had completed before it was
+// submitted is durable.
+enum class IoOp : std::uint8_t { read, write, flush };
 
 // Which lifetime the written bytes belong to. 0 is "no hint"; a device without placement ignores it.
 struct PlacementHandle {
@@ -40,14 +42,24 @@ struct IoRequest {
   FileIndex file = 0;
   std::uint64_t offset = 0;     // bytes from the start of the file; a multiple of facts().alignment
   std::span<std::byte> buffer;  // address and size multiples of facts().alignment (a write does not change it)
-  std::uint64_t tag = 0;        // the caller's, comes back with the completion
+  // Instead of `buffer`: bytes that follow one another in the file and lie apart in memory, at most pieces_limit, each
+  // aligned like a buffer. The list, too, is the caller's until the completion.
+  std::span<const std::span<std::byte>> pieces;
+  std::uint64_t tag = 0;  // the caller's, comes back with the completion
+
+  std::span<const std::span<std::byte>> memory() const { return pieces.empty() ? std::span(&buffer, 1) : pieces; }
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& piece : memory()) sum += piece.size();
+    return sum;
+  }
 };
+constexpr std::size_t pieces_limit = 512;
 
 struct IoCompletion {
   std::uint64_t tag = 0;
-  std::uint64_t bytes =
-      0;          // on success at least buffer.size(), or for a read that touches the end of the file, up to it
-  Status status;  // device_failed or corrupt (short), with file and offset in the message
+  std::uint64_t bytes = 0;  // on success at least bytes(), or for a read that touches the end of the file, up to it
+  Status status;            // device_failed or corrupt (short), with file and offset in the message
 };
 
 struct DeviceFacts {
@@ -84,6 +96,10 @@ class Device {
   // Like poll, but waits until at least one is there or `deadline` (on the device's clock) has passed; 0 then.
   // With nothing in flight it returns 0 at once.
   virtual std::size_t wait(std::span<IoCompletion> out, Nanos deadline) = 0;
+
+  // From any thread: a wait under way, or else the next one, returns before its time. Devices that wait in no real time
+  // have nothing to do.
+  virtual void wake() {}
 
   // Tell the device that requests will use this memory, so that it may register it. Best effort; returns whether it
   // did. Registered memory is pinned: all of it is resident from now on, and its pages must not be given back

@@ -12,6 +12,7 @@
 #include "device/faulty_device.h"
 #include "device/file_device.h"
 #include "device/memory_device.h"
+#include "device/power_cut_device.h"
 #include "device/sim_device.h"
 #include "platform/arena.h"
 #include "platform/clock.h"
@@ -46,6 +47,7 @@ class FileRig final : public Rig {
                               .direct = direct,
                               .queue_depth_max = limits.depth,
                               .queue_max = limits.queue_max,
+                              .wakeable = true,
                               .report = {}};
     for (const auto& bytes : content) {
       std::string path = testing::TempDir() + "artesian-conformance-XXXXXX";
@@ -103,6 +105,21 @@ class FaultyRig final : public MemoryRig {
   std::unique_ptr<FaultyDevice> faulty_;
 };
 
+class PowerCutRig final : public Rig {
+ public:
+  PowerCutRig(const Content& content, Limits limits)
+      : device_(std::make_unique<PowerCutDevice>(
+            content, 0, MemoryDeviceOptions{.queue_depth_max = limits.depth, .queue_max = limits.queue_max})) {}
+  Device& device() override { return *device_; }
+  void close() override { device_.reset(); }
+  Nanos now() const override { return clock_.now(); }
+  void shrink(FileIndex file, std::uint64_t bytes) override { device_->shrink(file, bytes); }
+
+ private:
+  SteadyClock clock_;
+  std::unique_ptr<PowerCutDevice> device_;
+};
+
 class SimRig final : public Rig {
  public:
   SimRig(const Content& content, Limits limits) {
@@ -144,6 +161,7 @@ constexpr Kind kinds[] = {
     {"file_threads_cached", make_file_rig<IoBackend::threads, DirectIo::off>},
     {"memory", make_rig<MemoryRig>},
     {"faulty_without_faults", make_rig<FaultyRig>},
+    {"power_cut", make_rig<PowerCutRig>},
     {"sim", make_rig<SimRig>},
 };
 
@@ -409,6 +427,68 @@ TEST_P(DeviceConformance, WritesAndReadsBack) {
   auto beyond = read(0, 1 * MiB, 4096, 0, 1);
   beyond.op = IoOp::write;
   EXPECT_EQ(device.submit(std::span(&beyond, 1)).error().code, Code::invalid);
+}
+
+TEST_P(DeviceConformance, PiecesOfMemoryAreOneRequest) {
+  Device& device = open({.depth = 2, .writable = true});
+  const auto at = [&](std::uint64_t place, std::uint64_t bytes) { return memory_.span().subspan(place, bytes); };
+  // three pieces in a wild order, a neighbour that may join them, and the file's end inside the last piece
+  const std::array first{at(512 * KiB, 8 * KiB), at(64 * KiB, 4 * KiB), at(128 * KiB, 20 * KiB)};
+  const std::array last{at(2 * MiB, 4 * KiB), at(3 * MiB, 64 * KiB)};
+  const std::array requests{IoRequest{.file = 0, .offset = 64 * KiB, .pieces = first, .tag = 1},
+                            read(0, 96 * KiB, 16 * KiB, 1 * MiB, 2),
+                            IoRequest{.file = 0, .offset = 1 * MiB - 4 * KiB, .pieces = last, .tag = 3}};
+  EXPECT_EQ(requests[0].bytes(), 32 * KiB);
+  ASSERT_TRUE(device.submit(requests));
+  for (const auto& completion : drain(device, 3)) {
+    ASSERT_TRUE(completion.status) << completion.status.error().message;
+    EXPECT_EQ(completion.bytes, completion.tag == 1 ? 32 * KiB : completion.tag == 2 ? 16 * KiB : 4 * KiB + 1000);
+  }
+  expect_content(0, 64 * KiB, 8 * KiB, 512 * KiB);
+  expect_content(0, 72 * KiB, 4 * KiB, 64 * KiB);
+  expect_content(0, 76 * KiB, 20 * KiB, 128 * KiB);
+  expect_content(0, 96 * KiB, 16 * KiB, 1 * MiB);
+  expect_content(0, 1 * MiB - 4 * KiB, 4 * KiB, 2 * MiB);
+  expect_content(0, 1 * MiB, 1000, 3 * MiB);
+  IoRequest write{.op = IoOp::write, .file = 0, .offset = 256 * KiB, .pieces = first, .tag = 4};
+  ASSERT_TRUE(finish(device, write).status);
+  ASSERT_TRUE(finish(device, read(0, 256 * KiB, 32 * KiB, 2 * MiB, 5)).status);
+  expect_content(0, 64 * KiB, 32 * KiB, 2 * MiB);
+  std::array bad = first;
+  bad[1] = at(512, 4 * KiB);
+  write.pieces = bad;
+  EXPECT_EQ(device.submit(std::span(&write, 1)).error().code, Code::invalid);
+}
+
+TEST_P(DeviceConformance, AFlushIsARequestToo) {
+  Device& device = open({.depth = 2, .writable = true});
+  auto write = read(0, 0, 64 * KiB, 0, 1);
+  write.op = IoOp::write;
+  ASSERT_TRUE(finish(device, write).status);
+  const auto flushed = finish(device, {.op = IoOp::flush, .io_class = IoClass::write, .file = 0, .tag = 7});
+  ASSERT_TRUE(flushed.status) << flushed.status.error().message;
+  EXPECT_EQ(flushed.tag, 7U);
+  EXPECT_EQ(device.counters().writes, 1U);
+  EXPECT_EQ(device.counters().in_flight, 0U);
+  const IoRequest nowhere{.op = IoOp::flush, .file = 9, .tag = 8};
+  EXPECT_EQ(device.submit(std::span(&nowhere, 1)).error().code, Code::invalid);
+}
+
+TEST_P(DeviceConformance, WakingHarmsNobody) {
+  Device& device = open({.depth = 2});
+  device.wake();
+  device.wake();
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const auto request = read(0, i * 64 * KiB, 64 * KiB, i * 64 * KiB, i);
+    ASSERT_TRUE(device.submit(std::span(&request, 1)));
+  }
+  std::array<IoCompletion, 4> out;
+  std::size_t got = 0;
+  for (int turns = 0; got < 4 && turns < 100; ++turns) {
+    got += device.wait(out, rig_->now() + std::chrono::seconds(20));
+    if (turns < 8) device.wake();
+  }
+  EXPECT_EQ(got, 4U);
 }
 
 TEST_P(DeviceConformance, ADiscardedRangeReadsAndItsNeighboursStay) {

@@ -122,5 +122,50 @@ TEST(FaultyDevice, ASubmitThatFailsTakesNothing) {
   EXPECT_EQ(device.completions(), 1U);
 }
 
+// Writes 64 blocks, each of its own value, through the plan; returns what is there afterwards.
+std::vector<std::byte> write_all(const FaultPlan& plan, std::uint64_t& faults) {
+  MemoryDevice memory({std::vector<std::byte>(blocks * block)});
+  FaultyDevice device(memory, plan);
+  auto arena = Arena::reserve(blocks * block).value();
+  std::vector<std::array<std::span<std::byte>, 2>> pieces(blocks / 2);
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    const auto part = arena.span().subspan(i * block, block);
+    std::ranges::fill(part, static_cast<std::byte>(i + 1));
+    pieces[i / 2][i % 2] = part;
+  }
+  std::vector<IoRequest> requests;
+  for (std::uint64_t i = 0; i < blocks / 2; ++i) {
+    requests.push_back({.op = IoOp::write, .offset = i * 2 * block, .pieces = pieces[i], .tag = i});
+  }
+  EXPECT_TRUE(device.submit(requests));
+  std::array<IoCompletion, 8> some;
+  std::uint64_t ended = 0;
+  while (const std::size_t count = device.wait(some, Nanos::max())) {
+    for (const auto& done : std::span(some).first(count)) {
+      EXPECT_TRUE(done.status);
+      EXPECT_EQ(done.bytes, 2 * block);
+    }
+    ended += count;
+  }
+  EXPECT_EQ(ended, blocks / 2);
+  faults = device.faults();
+  const IoRequest all{.buffer = arena.span()};
+  EXPECT_TRUE(memory.submit(std::span(&all, 1)));
+  EXPECT_EQ(memory.poll(some), 1U);
+  return {arena.span().begin(), arena.span().end()};
+}
+
+TEST(FaultyDevice, WritesAreLostTornOrElsewhereAndCalledGood) {
+  std::uint64_t faults = 0;
+  const auto good = write_all({}, faults);
+  EXPECT_EQ(faults, 0U);
+  for (const FaultPlan& plan :
+       {FaultPlan{.lost_rate = 0.2}, FaultPlan{.torn_rate = 0.2, .hold_max = 3}, FaultPlan{.misdirect_rate = 0.2}}) {
+    EXPECT_NE(write_all(plan, faults), good);
+    EXPECT_GT(faults, 0U);
+    EXPECT_LT(faults, blocks / 2);
+  }
+}
+
 }  // namespace
 }  // namespace artesian

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -23,6 +24,7 @@ struct Transfer {
   std::vector<IoRequest> parts;
   std::vector<iovec> memory;  // from `from` on
   std::uint64_t bytes = 0;    // of all parts
+  std::size_t pieces = 0;     // of memory, of all parts
   std::uint64_t from = 0;     // where the operation that is under way began; as all here, from the first part's offset
   std::uint64_t done = 0;     // bytes moved so far
   std::uint32_t refusals = 0;
@@ -83,9 +85,14 @@ class FileDevice final : public Device {
     for (;;) {
       if (const std::size_t count = poll(out); count > 0 || outstanding_ == 0) return count;
       const Nanos now = clock_.now();
-      if (now >= deadline) return 0;
+      if (now >= deadline || woken_.exchange(false)) return 0;
       reap(true, deadline == Nanos::max() ? Nanos::max() : deadline - now);
     }
+  }
+
+  void wake() override {
+    woken_ = true;
+    own_.engine->wake();
   }
 
   bool register_memory(std::span<std::byte> memory) override { return own_.engine->register_memory(memory); }
@@ -136,14 +143,16 @@ class FileDevice final : public Device {
 
   bool joins(const Transfer& transfer, const IoRequest& next) const {
     const IoRequest& first = transfer.first();
-    return next.op == first.op && next.io_class == first.io_class && next.file == first.file &&
-           next.placement.id == first.placement.id && next.offset == first.offset + transfer.bytes &&
-           transfer.bytes + next.buffer.size() <= own_.merge_bytes;
+    return next.op == first.op && next.op != IoOp::flush && next.io_class == first.io_class &&
+           next.file == first.file && next.placement.id == first.placement.id &&
+           next.offset == first.offset + transfer.bytes && transfer.bytes + next.bytes() <= own_.merge_bytes &&
+           transfer.pieces + next.memory().size() <= pieces_limit;
   }
 
   void add(Transfer& transfer, const IoRequest& request) {
     transfer.parts.push_back(request);
-    transfer.bytes += request.buffer.size();
+    transfer.bytes += request.bytes();
+    transfer.pieces += request.memory().size();
     ++counters_.in_flight;
   }
 
@@ -154,24 +163,27 @@ class FileDevice final : public Device {
     transfer.memory.clear();
     std::uint64_t skip = transfer.from;
     for (const IoRequest& part : transfer.parts) {
-      if (skip >= part.buffer.size()) {
-        skip -= part.buffer.size();
-        continue;
-      }
-      const auto rest = part.buffer.subspan(skip);
-      skip = 0;
-      iovec* last = transfer.memory.empty() ? nullptr : &transfer.memory.back();
-      if (last != nullptr && static_cast<std::byte*>(last->iov_base) + last->iov_len == rest.data()) {
-        last->iov_len += rest.size();
-      } else {
-        transfer.memory.push_back({rest.data(), rest.size()});
+      for (const auto& piece : part.memory()) {
+        const auto rest = piece.subspan(std::min<std::uint64_t>(skip, piece.size()));
+        skip -= piece.size() - rest.size();
+        if (!rest.empty()) add_memory(transfer.memory, rest);
       }
     }
     own_.engine->start({.file = transfer.first().file,
                         .write = transfer.first().op == IoOp::write,
+                        .flush = transfer.first().op == IoOp::flush,
                         .offset = transfer.first().offset + transfer.from,
                         .memory = transfer.memory,
                         .id = index});
+  }
+
+  static void add_memory(std::vector<iovec>& memory, std::span<std::byte> piece) {
+    iovec* last = memory.empty() ? nullptr : &memory.back();
+    if (last != nullptr && static_cast<std::byte*>(last->iov_base) + last->iov_len == piece.data()) {
+      last->iov_len += piece.size();
+    } else {
+      memory.push_back({piece.data(), piece.size()});
+    }
   }
 
   void reap(bool block, Nanos timeout) {
@@ -190,6 +202,7 @@ class FileDevice final : public Device {
 
   // What the file still had when it was opened; the rest of a read there is not an error.
   std::uint64_t expected(const Transfer& transfer) const {
+    if (transfer.first().op == IoOp::flush) return 0;
     const std::uint64_t rest = own_.facts.file_bytes[transfer.first().file] - transfer.first().offset;
     return std::min(transfer.bytes, rest);
   }
@@ -226,12 +239,14 @@ class FileDevice final : public Device {
     const std::uint64_t wanted = expected(transfer);
     std::uint64_t begin = 0;
     for (const IoRequest& part : transfer.parts) {
-      const std::uint64_t size = part.buffer.size();
+      const std::uint64_t size = part.bytes();
       const std::uint64_t arrived = std::min(size, moved - std::min(moved, begin));
       const std::uint64_t must = std::min(size, wanted - std::min(wanted, begin));
       IoCompletion completion{.tag = part.tag, .bytes = arrived, .status = {}};
       const std::string& name = own_.names[part.file];
-      if (arrived < must && error != 0) {
+      if (part.op == IoOp::flush && error != 0) {
+        completion.status = fail(Code::device_failed, "{}: flush: {}", name, std::strerror(error));
+      } else if (arrived < must && error != 0) {
         completion.status = fail(Code::device_failed, "{}: offset {}: {} of {} bytes: {}", name, part.offset,
                                  read ? "read" : "write", size, std::strerror(error));
       } else if (arrived < must) {
@@ -241,7 +256,7 @@ class FileDevice final : public Device {
       finished_.push_back(std::move(completion));
       begin += size;
     }
-    (read ? counters_.reads : counters_.writes) += transfer.parts.size();
+    if (first.op != IoOp::flush) (read ? counters_.reads : counters_.writes) += transfer.parts.size();
     (read ? counters_.bytes_read : counters_.bytes_written) += moved;
     counters_.in_flight -= static_cast<std::uint32_t>(transfer.parts.size());
     const File& file = own_.files[first.file];
@@ -252,7 +267,7 @@ class FileDevice final : public Device {
   void give_back(std::uint32_t index) {
     Transfer& transfer = transfers_[index];
     transfer.parts.clear();
-    transfer.bytes = transfer.done = transfer.from = 0;
+    transfer.bytes = transfer.done = transfer.from = transfer.pieces = 0;
     transfer.refusals = 0;
     free_.push_back(index);
     if (active() == 0) counters_.busy += clock_.now() - busy_since_;
@@ -277,6 +292,7 @@ class FileDevice final : public Device {
   std::deque<IoCompletion> finished_;
   std::uint64_t outstanding_ = 0;  // submitted and not yet delivered
   bool closing_ = false;
+  std::atomic<bool> woken_{false};
   DeviceCounters counters_;
   Nanos busy_since_{0};
 };
@@ -314,24 +330,37 @@ Result<std::vector<File>> open_files(std::size_t count, const FileDeviceOptions&
 
 Result<std::unique_ptr<IoEngine>> make_engine(const FileDeviceOptions& options, std::span<const File> files) {
   if (options.backend != IoBackend::threads) {
-    auto ring = make_uring_engine(options.queue_depth_max, files);
+    auto ring = make_uring_engine(options.queue_depth_max, files, options.wakeable);
     if (ring || options.backend == IoBackend::uring) return ring;
     if (options.report) options.report(ring.error().message + "; reading with a pool of threads");
   }
   return make_thread_engine(std::min(options.thread_count, options.queue_depth_max), files);
 }
 
-Result<std::unique_ptr<Device>> open_device(std::size_t count, const FileDeviceOptions& options, const Clock& clock,
-                                            const OpenOne& open) {
+Status check_options(std::size_t count, const FileDeviceOptions& options) {
   if (count == 0) return fail(Code::invalid, "a device needs at least one file");
   if (options.queue_depth_max == 0 || options.queue_depth_max > depth_limit) {
     return fail(Code::invalid, "a queue depth of {} is not possible, 1 to {} are", options.queue_depth_max,
                 depth_limit);
   }
-  FileDevice::Parts parts;
+  return {};
+}
+
+Result<std::unique_ptr<Device>> open_device(std::size_t count, const FileDeviceOptions& options, const Clock& clock,
+                                            const OpenOne& open) {
+  if (auto checked = check_options(count, options); !checked) return fail(std::move(checked.error()));
   auto files = open_files(count, options, open);
   if (!files) return fail(std::move(files.error()));
-  parts.files = std::move(*files);
+  return make_file_device(std::move(*files), options, clock);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> make_file_device(std::vector<File> files, const FileDeviceOptions& options,
+                                                 const Clock& clock) {
+  if (auto checked = check_options(files.size(), options); !checked) return fail(std::move(checked.error()));
+  FileDevice::Parts parts;
+  parts.files = std::move(files);
   DeviceFacts& facts = parts.facts;
   facts.alignment = least_alignment;
   facts.direct = true;
@@ -350,14 +379,12 @@ Result<std::unique_ptr<Device>> open_device(std::size_t count, const FileDeviceO
   parts.engine = std::move(*engine);
   facts.engine = parts.engine->name();
   facts.name = fmt::format("{}{}, {}{}", facts.engine, facts.direct ? ", O_DIRECT" : "", parts.names[0],
-                           count > 1 ? fmt::format(" and {} more", count - 1) : "");
+                           parts.files.size() > 1 ? fmt::format(" and {} more", parts.files.size() - 1) : "");
   parts.writable = options.write;
   parts.forget = options.direct != DirectIo::off;
   parts.merge_bytes = options.merge_bytes;
   return std::make_unique<FileDevice>(std::move(parts), clock);
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Device>> open_file_device(const FileDeviceOptions& options, const Clock& clock) {
   return open_device(options.paths.size(), options, clock,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "platform/file.h"
 
 namespace artesian {
 
@@ -29,11 +30,16 @@ struct FileDeviceOptions {
   std::uint32_t queue_max = 4096;                // requests waiting or in flight
   std::uint32_t thread_count = 16;               // of the thread backend
   std::uint64_t merge_bytes = 1ULL << 20;        // neighbours become one operation up to this; 0: never
+  bool wakeable = false;                         // wake() is wanted
   std::function<void(std::string_view)> report;  // hears of a fallback
 };
 
 // `clock` must outlive the device.
 Result<std::unique_ptr<Device>> open_file_device(const FileDeviceOptions& options, const Clock& clock);
+
+// The same over files that are open: they are the device's from now on, just as they are open (and locked).
+Result<std::unique_ptr<Device>> make_file_device(std::vector<File> files, const FileDeviceOptions& options,
+                                                 const Clock& clock);
 
 struct OpenFile {
   int fd = -1;

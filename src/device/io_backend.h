@@ -15,6 +15,7 @@ namespace artesian {
 struct IoOperation {
   std::uint32_t file = 0;  // index in the files that the engine was made for
   bool write = false;
+  bool flush = false;  // no memory: what was written before is durable when it is done
   std::uint64_t offset = 0;
   std::span<const iovec> memory;  // stays valid until the operation is reaped
   std::uint64_t id = 0;
@@ -33,12 +34,14 @@ class IoEngine {
   virtual void submit() = 0;                             // what was started is on its way after this
   // With `block`, waits for at least one until `timeout` has passed.
   virtual std::size_t reap(std::span<IoDone> out, bool block, Nanos timeout) = 0;
+  // From any thread: a blocking reap returns, with nothing if there is nothing.
+  virtual void wake() = 0;
   virtual bool register_memory(std::span<std::byte> memory) = 0;
   virtual void unregister_memory(std::span<std::byte> memory) = 0;
 };
 
 // The files must outlive the engine and stay where they are. `rejected` where the system does not allow it.
-Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files);
+Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files, bool wakeable);
 Result<std::unique_ptr<IoEngine>> make_thread_engine(std::uint32_t threads, std::span<const File> files);
 
 }  // namespace artesian

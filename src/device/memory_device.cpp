@@ -51,17 +51,23 @@ std::size_t MemoryDevice::poll(std::span<IoCompletion> out) {
 }
 
 IoCompletion MemoryDevice::serve(const IoRequest& request) {
+  if (request.op == IoOp::flush) return {.tag = request.tag, .bytes = 0, .status = {}};
   const bool read = request.op == IoOp::read;
-  const std::uint64_t size = request.buffer.size();
+  const std::uint64_t size = request.bytes();
   const std::uint64_t wanted = std::min(size, facts_.file_bytes[request.file] - request.offset);
   const std::uint64_t there = bytes_now_[request.file] - std::min(bytes_now_[request.file], request.offset);
   const std::uint64_t moved = std::min(wanted, there);
-  const auto part = request.buffer.first(moved);
-  if (generator_) {
-    generator_(request.file, request.offset, part);
-  } else if (moved > 0) {
-    const auto place = std::span(files_[request.file]).subspan(request.offset, moved);
-    read ? std::ranges::copy(place, part.begin()) : std::ranges::copy(part, place.begin());
+  std::uint64_t at = 0;
+  for (const auto& piece : request.memory()) {
+    const auto part = piece.first(std::min<std::uint64_t>(piece.size(), moved - at));
+    if (part.empty()) break;
+    if (generator_) {
+      generator_(request.file, request.offset + at, part);
+    } else {
+      const auto place = std::span(files_[request.file]).subspan(request.offset + at, part.size());
+      read ? std::ranges::copy(place, part.begin()) : std::ranges::copy(part, place.begin());
+    }
+    at += part.size();
   }
   ++(read ? counters_.reads : counters_.writes);
   (read ? counters_.bytes_read : counters_.bytes_written) += moved;

@@ -9,17 +9,24 @@ Status check_request(const DeviceFacts& facts, std::span<const std::string> name
   if (request.file >= facts.file_bytes.size()) {
     return fail(Code::invalid, "{}: there is no file number {}", facts.name, request.file);
   }
+  if (request.op == IoOp::flush) return {};
   const std::string& name = names[request.file];
   const std::uint64_t end = facts.file_bytes[request.file];
-  const std::uint64_t bytes = request.buffer.size();
+  const std::uint64_t bytes = request.bytes();
   if (bytes == 0) return fail(Code::invalid, "{}: offset {}: a request of no bytes", name, request.offset);
   if (request.offset % facts.alignment != 0 || bytes % facts.alignment != 0) {
     return fail(Code::invalid, "{}: offset {} and size {} must be multiples of {}", name, request.offset, bytes,
                 facts.alignment);
   }
-  if (reinterpret_cast<std::uintptr_t>(request.buffer.data()) % facts.alignment != 0) {
-    return fail(Code::invalid, "{}: offset {}: the buffer's address must be a multiple of {}", name, request.offset,
-                facts.alignment);
+  if (request.pieces.size() > pieces_limit) {
+    return fail(Code::invalid, "{}: offset {}: {} pieces of memory, at most {}", name, request.offset,
+                request.pieces.size(), pieces_limit);
+  }
+  for (const auto& piece : request.memory()) {
+    if (reinterpret_cast<std::uintptr_t>(piece.data()) % facts.alignment != 0 || piece.size() % facts.alignment != 0) {
+      return fail(Code::invalid, "{}: offset {}: the buffer's address and size must be multiples of {}", name,
+                  request.offset, facts.alignment);
+    }
   }
   if (request.offset >= end) {
     return fail(Code::invalid, "{}: offset {} lies beyond the end at {}", name, request.offset, end);

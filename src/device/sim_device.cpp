@@ -34,7 +34,7 @@ void SimDevice::start(Nanos at) {
   while (active_.size() < drive_.queue_depth_max && !queue_.empty()) {
     if (active_.empty()) busy_since_ = at;
     const IoRequest request = queue_.pop();
-    const double seconds = static_cast<double>(request.buffer.size()) / drive_.bytes_per_second;
+    const double seconds = static_cast<double>(request.bytes()) / drive_.bytes_per_second;
     bus_free_ = std::max(at + drive_.latency, bus_free_) + Nanos(static_cast<std::int64_t>(seconds * 1e9));
     active_.push_back({bus_free_, request});
   }

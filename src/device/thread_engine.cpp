@@ -19,7 +19,9 @@ class ThreadEngine final : public IoEngine {
   void start(const IoOperation& operation) override {
     executor_->post([this, operation] {
       const File& file = files_[operation.file];
-      const IoDone done{operation.id, file.transfer(operation.write, operation.offset, operation.memory)};
+      const std::int64_t result = operation.flush ? file.sync_data_result()
+                                                  : file.transfer(operation.write, operation.offset, operation.memory);
+      const IoDone done{operation.id, result};
       const std::lock_guard lock(mutex_);
       done_.push_back(done);
       arrived_.notify_one();
@@ -30,18 +32,25 @@ class ThreadEngine final : public IoEngine {
 
   std::size_t reap(std::span<IoDone> out, bool block, Nanos timeout) override {
     std::unique_lock lock(mutex_);
-    const auto some = [this] { return !done_.empty(); };
+    const auto some = [this] { return !done_.empty() || woken_; };
     if (block && timeout == Nanos::max()) {
       arrived_.wait(lock, some);
     } else if (block) {
       arrived_.wait_for(lock, timeout, some);
     }
+    woken_ = woken_ && !block;
     std::size_t count = 0;
     while (count < out.size() && !done_.empty()) {
       out[count++] = done_.front();
       done_.pop_front();
     }
     return count;
+  }
+
+  void wake() override {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+    arrived_.notify_all();
   }
 
   bool register_memory(std::span<std::byte>) override { return false; }
@@ -52,6 +61,7 @@ class ThreadEngine final : public IoEngine {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<IoDone> done_;                   // guarded by mutex_
+  bool woken_ = false;                        // guarded by mutex_
   std::unique_ptr<ThreadExecutor> executor_;  // last: its threads use what is above until they are joined
 };
 

@@ -13,17 +13,20 @@ namespace {
 
 class UringEngine final : public IoEngine {
  public:
-  UringEngine(Uring ring, std::span<const File> files) : ring_(std::move(ring)) {
+  UringEngine(Uring ring, std::span<const File> files, bool wakeable) : ring_(std::move(ring)), wakeable_(wakeable) {
     for (const File& file : files) fds_.push_back(file.fd());
     if (ring_.register_files(fds_)) {
       for (std::size_t i = 0; i < fds_.size(); ++i) fds_[i] = static_cast<int>(i);
     }
+    arm();
+    submit();
   }
 
   std::string_view name() const override { return "io_uring"; }
 
   void start(const IoOperation& operation) override {
     const UringIo io{.write = operation.write,
+                     .flush = operation.flush,
                      .file = fds_[operation.file],
                      .offset = operation.offset,
                      .memory = operation.memory,
@@ -50,19 +53,32 @@ class UringEngine final : public IoEngine {
     }
     std::array<UringDone, 64> done;
     const std::size_t reaped = ring_.reap(std::span(done).first(std::min(done.size(), out.size() - count)));
-    for (std::size_t i = 0; i < reaped; ++i) out[count++] = {done[i].tag, done[i].result};
     in_ring_ -= reaped;
+    for (std::size_t i = 0; i < reaped; ++i) {
+      if (done[i].tag == Uring::wake_tag) {
+        arm();
+        submit();
+      } else {
+        out[count++] = {done[i].tag, done[i].result};
+      }
+    }
     return count;
   }
+
+  void wake() override { ring_.wake(); }
 
   bool register_memory(std::span<std::byte> memory) override { return ring_.register_memory(memory); }
   void unregister_memory(std::span<std::byte> memory) override { ring_.unregister_memory(memory); }
 
  private:
+  void arm() {
+    if (wakeable_ && broken_ == 0 && ring_.prepare_wake()) prepared_.push_back(Uring::wake_tag);
+  }
+
   void wait(Nanos timeout) {
     if (broken_ == 0) {
       go(true, timeout == Nanos::max() ? std::nullopt : std::optional(timeout));
-    } else if (in_ring_ > 0) {
+    } else if (in_ring_ > (wakeable_ ? 1 : 0)) {
       ring_.wait_only();
     }
   }
@@ -80,7 +96,9 @@ class UringEngine final : public IoEngine {
     if (passing) return moved;
     // The ring itself does not work any more. What it did not take has failed; what it took is still waited for.
     broken_ = result;
-    for (const std::uint64_t id : prepared_) failed_.push_back({id, result});
+    for (const std::uint64_t id : prepared_) {
+      if (id != Uring::wake_tag) failed_.push_back({id, result});
+    }
     prepared_.clear();
     return false;
   }
@@ -91,14 +109,15 @@ class UringEngine final : public IoEngine {
   std::deque<IoDone> failed_;           // never taken by it
   std::size_t in_ring_ = 0;
   int broken_ = 0;
+  bool wakeable_ = false;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files) {
-  auto ring = Uring::open(depth);
+Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files, bool wakeable) {
+  auto ring = Uring::open(wakeable ? depth + 1 : depth);
   if (!ring) return fail(std::move(ring.error()));
-  return std::make_unique<UringEngine>(std::move(*ring), files);
+  return std::make_unique<UringEngine>(std::move(*ring), files, wakeable);
 }
 
 }  // namespace artesian

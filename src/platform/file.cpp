@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/stat.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -126,6 +127,22 @@ File::~File() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+Status File::lock() const {
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};
+  if (errno == EWOULDBLOCK) return fail(Code::rejected, "{}: is in use by another owner, there can be one", path_);
+  return fail(Code::device_failed, "{}: cannot be locked: {}", path_, std::strerror(errno));
+}
+
+Status File::truncate(std::uint64_t bytes) const {
+  if (::ftruncate(fd_, static_cast<off_t>(bytes)) == 0) return {};
+  return fail(Code::device_failed, "{}: cannot be cut to {} bytes: {}", path_, bytes, std::strerror(errno));
+}
+
+bool File::block_device() const {
+  struct stat facts{};
+  return ::fstat(fd_, &facts) == 0 && S_ISBLK(facts.st_mode);
+}
+
 Result<std::uint64_t> File::size() const {
   struct stat facts{};
   if (::fstat(fd_, &facts) != 0) return fail(Code::device_failed, "{}: {}", path_, std::strerror(errno));
@@ -190,9 +207,14 @@ Status File::allocate(std::uint64_t bytes) const {
   return fail(Code::device_failed, "{}: {} bytes cannot be allocated: {}", path_, bytes, std::strerror(errno));
 }
 
+std::int64_t File::sync_data_result() const {
+  return ::fdatasync(fd_) == 0 ? 0 : -errno;
+}
+
 Status File::sync_data() const {
-  if (::fdatasync(fd_) != 0) return fail(Code::device_failed, "{}: flush: {}", path_, std::strerror(errno));
-  return {};
+  const std::int64_t result = sync_data_result();
+  if (result == 0) return {};
+  return fail(Code::device_failed, "{}: flush: {}", path_, std::strerror(static_cast<int>(-result)));
 }
 
 Status File::punch_hole(std::uint64_t offset, std::uint64_t bytes) const {
@@ -203,6 +225,11 @@ Status File::punch_hole(std::uint64_t offset, std::uint64_t bytes) const {
                 std::strerror(errno));
   }
   return {};
+}
+
+bool is_folder(const std::string& path) {
+  struct stat facts{};
+  return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
 void File::forget_cached(std::uint64_t offset, std::uint64_t bytes) const {

@@ -43,6 +43,7 @@ class File {
   // Open with O_DIRECT: what offsets, sizes and addresses must be multiples of, as the file system says or a trial
   // shows. 0 without.
   std::uint32_t direct_alignment() const { return direct_alignment_; }
+  bool block_device() const;
   Result<std::uint64_t> size() const;  // of a file or a block device, now
 
   // One pread or pwrite, EINTR retried; how many bytes moved (0 at the end of the file).
@@ -54,9 +55,14 @@ class File {
   // One preadv or pwritev: bytes moved, or -errno, as io_uring answers.
   std::int64_t transfer(bool write, std::uint64_t offset, std::span<const iovec> memory) const;
 
+  // This opening (with all its duplicates and what the kernel still does for it) is the only one that locks the file.
+  // rejected if another one has.
+  Status lock() const;
+  Status truncate(std::uint64_t bytes) const;
   // At least that long; blocks are taken now where the file system can, so that it cannot be full later.
   Status allocate(std::uint64_t bytes) const;
   Status sync_data() const;
+  std::int64_t sync_data_result() const;                                // 0 or -errno, as io_uring answers
   Status punch_hole(std::uint64_t offset, std::uint64_t bytes) const;   // rejected where holes are not known
   void forget_cached(std::uint64_t offset, std::uint64_t bytes) const;  // best effort
 
@@ -68,5 +74,7 @@ class File {
   int fd_ = -1;
   std::uint32_t direct_alignment_ = 0;
 };
+
+bool is_folder(const std::string& path);
 
 }  // namespace artesian

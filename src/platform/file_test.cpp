@@ -179,5 +179,24 @@ TEST(SteadyClock, NeverGoesBack) {
   }
 }
 
+TEST(File, HasOneLockWhoeverOpensIt) {
+  const std::string path = testing::TempDir() + "artesian-lock-test";
+  const auto first = File::open(path, {.write = true, .create = true});
+  ASSERT_TRUE(first && first->lock());
+  {
+    const auto second = File::open(path, {.write = true});
+    const auto refused = second->lock();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::rejected);
+    EXPECT_NE(refused.error().message.find(path), std::string::npos);
+    EXPECT_TRUE(first->lock());
+  }
+  ASSERT_TRUE(first->allocate(10'000));
+  ASSERT_TRUE(first->truncate(5000));
+  EXPECT_EQ(first->size().value(), 5000U);
+  EXPECT_FALSE(first->block_device());
+  ::unlink(path.c_str());
+}
+
 }  // namespace
 }  // namespace artesian

@@ -1,7 +1,10 @@
 #include "platform/uring.h"
 
 #include <liburing.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,6 +29,14 @@ void Uring::Close::operator()(io_uring* ring) const {
   ::io_uring_queue_exit(ring);
   delete ring;
 }
+
+struct Uring::WakeUp {
+  explicit WakeUp(int event) : fd(event) {}
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
+  ~WakeUp() { ::close(fd); }
+  int fd;
+};
 
 Uring::Uring(std::unique_ptr<io_uring, Close> ring) : ring_(std::move(ring)) {}
 Uring::Uring(Uring&&) noexcept = default;
@@ -100,7 +111,9 @@ int Uring::piece_of(std::span<const std::byte> memory) const {
 bool Uring::prepare(const UringIo& io) {
   io_uring_sqe* entry = ::io_uring_get_sqe(ring_.get());
   if (entry == nullptr) return false;
-  if (io.memory.size() == 1) {
+  if (io.flush) {
+    ::io_uring_prep_fsync(entry, io.file, IORING_FSYNC_DATASYNC);
+  } else if (io.memory.size() == 1) {
     const iovec& one = io.memory[0];
     const auto bytes = static_cast<unsigned>(one.iov_len);
     const int piece = piece_of(as_bytes(one));
@@ -126,6 +139,25 @@ bool Uring::prepare(const UringIo& io) {
   if (files_registered_) entry->flags |= IOSQE_FIXED_FILE;
   ::io_uring_sqe_set_data64(entry, io.tag);
   return true;
+}
+
+bool Uring::prepare_wake() {
+  if (wake_ == nullptr) {
+    const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) return false;
+    wake_ = std::make_unique<WakeUp>(fd);
+  }
+  io_uring_sqe* entry = ::io_uring_get_sqe(ring_.get());
+  if (entry == nullptr) return false;
+  eventfd_t count = 0;
+  ::eventfd_read(wake_->fd, &count);  // whatever has come so far has been seen
+  ::io_uring_prep_poll_add(entry, wake_->fd, POLLIN);
+  ::io_uring_sqe_set_data64(entry, wake_tag);
+  return true;
+}
+
+void Uring::wake() const {
+  if (wake_ != nullptr) ::eventfd_write(wake_->fd, 1);
 }
 
 unsigned Uring::prepared() const {

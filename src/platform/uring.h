@@ -24,7 +24,8 @@ namespace artesian {
 
 struct UringIo {
   bool write = false;
-  int file = 0;  // index in register_files' list if that succeeded, else a descriptor
+  bool flush = false;  // fdatasync; no memory
+  int file = 0;        // index in register_files' list if that succeeded, else a descriptor
   std::uint64_t offset = 0;
   std::span<const iovec> memory;  // must stay valid until it was submitted; the bytes until reaped
   std::uint64_t tag = 0;
@@ -63,6 +64,11 @@ class Uring {
 
   std::size_t reap(std::span<UringDone> out);
 
+  // A request that wake() completes: prepared like any other, with this tag, and again after each time.
+  static constexpr std::uint64_t wake_tag = UINT64_MAX;
+  bool prepare_wake();
+  void wake() const;  // from any thread
+
  private:
   struct Close {
     void operator()(io_uring* ring) const;
@@ -74,6 +80,8 @@ class Uring {
   int piece_of(std::span<const std::byte> memory) const;
 
   std::unique_ptr<io_uring, Close> ring_;
+  struct WakeUp;
+  std::unique_ptr<WakeUp> wake_;  // made by the first prepare_wake()
   bool files_registered_ = false;
   bool pieces_ready_ = false;
   std::vector<Piece> pieces_;

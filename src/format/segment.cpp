@@ -1,0 +1,171 @@
+#include "format/segment.h"
+
+#include <cassert>
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "base/little_endian.h"
+
+namespace artesian {
+namespace {
+
+constexpr std::uint32_t header_magic = 0x53545241;  // "ARTS"
+constexpr std::uint32_t footer_magic = 0x46545241;  // "ARTF"
+
+// Begins alike in header and footer.
+enum FrameAt : std::size_t {
+  at_magic = 0,
+  at_crc = 4,
+  at_version = 8,
+  at_segment = 12,
+  at_sequence = 16,
+  at_generation = 24,
+  header_lifetime = 32,
+  header_placement = 34,
+  footer_entries = 32,
+  footer_index_page = 36,
+  footer_index_crc = 40,
+  footer_end_page = 44,
+};
+
+enum EntryAt : std::size_t {
+  entry_key = 0,
+  entry_parent = 16,
+  entry_generation = 32,
+  entry_page = 40,
+  entry_pages = 44,
+  entry_header_pages = 46,
+  entry_kind = 47,
+  entry_position = 48,
+  entry_lifetime = 52,
+  entry_session = 56,
+};
+
+Status check_frame(std::span<const std::byte> page, std::uint32_t magic, const Id& store, const char* what) {
+  assert(page.size() == store_page);
+  if (load_le<std::uint32_t>(page, at_magic) != magic) return fail(Code::not_found, "there is no segment's {}", what);
+  if (load_le<std::uint32_t>(page, at_crc) != store_crc(page, store)) {
+    return fail(Code::corrupt, "the segment's {} is damaged", what);
+  }
+  if (load_le<std::uint32_t>(page, at_version) != store_format_version) {
+    return fail(Code::corrupt, "the segment's {} is of no known version", what);
+  }
+  return {};
+}
+
+KeyHash load_hash(std::span<const std::byte> bytes, std::size_t at) {
+  return {load_le<std::uint64_t>(bytes, at), load_le<std::uint64_t>(bytes, at + 8)};
+}
+
+void store_hash(std::span<std::byte> bytes, std::size_t at, const KeyHash& key) {
+  store_le(bytes, at, key.low);
+  store_le(bytes, at + 8, key.high);
+}
+
+}  // namespace
+
+void encode_segment_header(const SegmentHeader& header, const Id& store, std::span<std::byte> page) {
+  assert(page.size() == store_page);
+  std::memset(page.data(), 0, page.size());
+  store_le(page, at_magic, header_magic);
+  store_le(page, at_version, store_format_version);
+  store_le(page, at_segment, header.segment);
+  store_le(page, at_sequence, header.sequence);
+  store_le(page, at_generation, header.generation);
+  store_le(page, header_lifetime, header.lifetime);
+  store_le(page, header_placement, header.placement);
+  store_le(page, at_crc, store_crc(page, store));
+}
+
+Result<SegmentHeader> parse_segment_header(std::span<const std::byte> page, const Id& store) {
+  if (auto checked = check_frame(page, header_magic, store, "header"); !checked) return fail(checked.error());
+  return SegmentHeader{.segment = load_le<std::uint32_t>(page, at_segment),
+                       .sequence = load_le<std::uint64_t>(page, at_sequence),
+                       .generation = load_le<std::uint64_t>(page, at_generation),
+                       .lifetime = load_le<std::uint8_t>(page, header_lifetime),
+                       .placement = load_le<std::uint16_t>(page, header_placement)};
+}
+
+std::uint32_t SegmentFooter::index_pages() const {
+  return index_pages_of(entries);
+}
+
+void encode_segment_footer(const SegmentFooter& footer, const Id& store, std::span<std::byte> page) {
+  assert(page.size() == store_page);
+  std::memset(page.data(), 0, page.size());
+  store_le(page, at_magic, footer_magic);
+  store_le(page, at_version, store_format_version);
+  store_le(page, at_segment, footer.segment);
+  store_le(page, at_sequence, footer.sequence);
+  store_le(page, at_generation, footer.generation);
+  store_le(page, footer_entries, footer.entries);
+  store_le(page, footer_index_page, footer.index_page);
+  store_le(page, footer_index_crc, footer.index_crc);
+  store_le(page, footer_end_page, footer.end_page);
+  store_le(page, at_crc, store_crc(page, store));
+}
+
+Result<SegmentFooter> parse_segment_footer(std::span<const std::byte> page, const Id& store,
+                                           std::uint32_t segment_pages) {
+  if (auto checked = check_frame(page, footer_magic, store, "footer"); !checked) return fail(checked.error());
+  const SegmentFooter footer{.segment = load_le<std::uint32_t>(page, at_segment),
+                             .sequence = load_le<std::uint64_t>(page, at_sequence),
+                             .generation = load_le<std::uint64_t>(page, at_generation),
+                             .entries = load_le<std::uint32_t>(page, footer_entries),
+                             .index_page = load_le<std::uint32_t>(page, footer_index_page),
+                             .index_crc = load_le<std::uint32_t>(page, footer_index_crc),
+                             .end_page = load_le<std::uint32_t>(page, footer_end_page)};
+  const std::uint64_t pages = pages_of(std::uint64_t{footer.entries} * index_entry_bytes);
+  if (footer.end_page == 0 || footer.end_page > footer.index_page || footer.index_page + pages + 1 != segment_pages) {
+    return fail(Code::corrupt, "the segment's footer contradicts itself");
+  }
+  return footer;
+}
+
+void encode_index(std::span<const IndexEntry> entries, std::span<std::byte> pages) {
+  assert(pages.size() == index_pages_of(entries.size()) * store_page);
+  std::memset(pages.data(), 0, pages.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const IndexEntry& entry = entries[i];
+    const auto to = pages.subspan(i * index_entry_bytes, index_entry_bytes);
+    store_hash(to, entry_key, entry.key);
+    store_hash(to, entry_parent, entry.parent);
+    store_le(to, entry_generation, entry.generation);
+    store_le(to, entry_page, entry.page);
+    store_le(to, entry_pages, entry.pages);
+    store_le(to, entry_header_pages, entry.header_pages);
+    store_le(to, entry_kind, entry.kind);
+    store_le(to, entry_position, entry.position);
+    store_le(to, entry_lifetime, entry.lifetime);
+    store_le(to, entry_session, entry.session);
+  }
+}
+
+Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, const SegmentFooter& footer) {
+  if (pages.size() != footer.index_pages() * store_page || crc32c(pages) != footer.index_crc) {
+    return fail(Code::corrupt, "the segment's index is damaged");
+  }
+  std::vector<IndexEntry> entries(footer.entries);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto from = pages.subspan(i * index_entry_bytes, index_entry_bytes);
+    IndexEntry& entry = entries[i];
+    entry.key = load_hash(from, entry_key);
+    entry.parent = load_hash(from, entry_parent);
+    entry.generation = load_le<std::uint64_t>(from, entry_generation);
+    entry.page = load_le<std::uint32_t>(from, entry_page);
+    entry.pages = load_le<std::uint16_t>(from, entry_pages);
+    entry.header_pages = load_le<std::uint8_t>(from, entry_header_pages);
+    entry.kind = load_le<RecordKind>(from, entry_kind);
+    entry.position = load_le<std::uint32_t>(from, entry_position);
+    entry.lifetime = load_le<std::uint8_t>(from, entry_lifetime);
+    entry.session = load_le<std::uint64_t>(from, entry_session);
+    const bool known = entry.kind == RecordKind::block || entry.kind == RecordKind::erasures;
+    if (!known || entry.page == 0 || entry.header_pages == 0 || entry.pages < entry.header_pages ||
+        std::uint64_t{entry.page} + entry.pages > footer.end_page) {
+      return fail(Code::corrupt, "entry {} of the segment's index contradicts itself", i);
+    }
+  }
+  return entries;
+}
+
+}  // namespace artesian
