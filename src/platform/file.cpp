@@ -114,23 +114,31 @@ Status File::probe_direct() {
 File::File(File&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
-      direct_alignment_(std::exchange(other.direct_alignment_, 0)) {}
+      direct_alignment_(std::exchange(other.direct_alignment_, 0)),
+      locked_(std::exchange(other.locked_, false)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(direct_alignment_, other.direct_alignment_);
+  std::swap(locked_, other.locked_);
   return *this;
 }
 
 File::~File() {
+  if (locked_) ::flock(fd_, LOCK_UN);  // a ring that is being taken down may hold the file a while longer
   if (fd_ >= 0) ::close(fd_);
 }
 
-Status File::lock() const {
-  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};
-  if (errno == EWOULDBLOCK) return fail(Code::rejected, "{}: is in use by another owner, there can be one", path_);
-  return fail(Code::device_failed, "{}: cannot be locked: {}", path_, std::strerror(errno));
+Status File::lock(Nanos patience) {
+  constexpr Nanos step = std::chrono::milliseconds(5);
+  for (Nanos waited{0}; ::flock(fd_, LOCK_EX | LOCK_NB) != 0; waited += step) {
+    if (errno != EWOULDBLOCK) return fail(Code::device_failed, "{}: cannot be locked: {}", path_, std::strerror(errno));
+    if (waited >= patience) return fail(Code::rejected, "{}: is in use by another owner, there can be one", path_);
+    ::usleep(static_cast<useconds_t>(step / std::chrono::microseconds(1)));
+  }
+  locked_ = true;
+  return {};
 }
 
 Status File::truncate(std::uint64_t bytes) const {

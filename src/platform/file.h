@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace artesian {
@@ -55,9 +56,9 @@ class File {
   // One preadv or pwritev: bytes moved, or -errno, as io_uring answers.
   std::int64_t transfer(bool write, std::uint64_t offset, std::span<const iovec> memory) const;
 
-  // This opening (with all its duplicates and what the kernel still does for it) is the only one that locks the file.
-  // rejected if another one has.
-  Status lock() const;
+  // The only lock of the file, until this File goes; after a kill until the last I/O of the process has ended, too. So
+  // a lock that another one has is waited for, `patience` long, before it is rejected.
+  Status lock(Nanos patience);
   Status truncate(std::uint64_t bytes) const;
   // At least that long; blocks are taken now where the file system can, so that it cannot be full later.
   Status allocate(std::uint64_t bytes) const;
@@ -73,6 +74,7 @@ class File {
   std::string path_;
   int fd_ = -1;
   std::uint32_t direct_alignment_ = 0;
+  bool locked_ = false;
 };
 
 bool is_folder(const std::string& path);

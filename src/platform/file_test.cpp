@@ -181,15 +181,15 @@ TEST(SteadyClock, NeverGoesBack) {
 
 TEST(File, HasOneLockWhoeverOpensIt) {
   const std::string path = testing::TempDir() + "artesian-lock-test";
-  const auto first = File::open(path, {.write = true, .create = true});
-  ASSERT_TRUE(first && first->lock());
+  auto first = File::open(path, {.write = true, .create = true});
+  ASSERT_TRUE(first && first->lock(Nanos{0}));
   {
-    const auto second = File::open(path, {.write = true});
-    const auto refused = second->lock();
+    auto second = File::open(path, {.write = true});
+    const auto refused = second->lock(Nanos{0});
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::rejected);
     EXPECT_NE(refused.error().message.find(path), std::string::npos);
-    EXPECT_TRUE(first->lock());
+    EXPECT_TRUE(first->lock(Nanos{0}));
   }
   ASSERT_TRUE(first->allocate(10'000));
   ASSERT_TRUE(first->truncate(5000));

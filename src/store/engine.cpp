@@ -1,0 +1,398 @@
+// Opening an engine and what it answers from memory: namespaces, exists, erase, pins, figures.
+#include "store/engine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <nlohmann/json.hpp>
+
+#include "store/blocking_io.h"
+
+namespace artesian {
+namespace {
+
+constexpr std::uint64_t bytes_a_block = 16 * KiB;  // the least that an index of default size is made for
+// Generations that were given out are never given out again, also if a crash left no trace of them: each opening
+// begins this far above what the one before may have used.
+constexpr std::uint64_t generations_an_opening = 1ULL << 32;
+
+}  // namespace
+
+const char* outcome_name(Outcome outcome) {
+  constexpr const char* names[] = {"none",    "hit",  "stored",   "present", "miss",
+                                   "corrupt", "late", "rejected", "failed",  "invalid"};
+  return names[static_cast<std::size_t>(outcome)];
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(Device& device, const Clock& clock, EngineSettings settings,
+                                             std::shared_ptr<void> owned) {
+  if (device.facts().alignment != store_page) {
+    return fail(Code::invalid, "{}: has an alignment of {}, a store needs {}", device.facts().name,
+                device.facts().alignment, store_page);
+  }
+  auto opened = open_store_layout(device, settings.report);
+  if (!opened) return fail(std::move(opened.error()));
+  std::uint64_t bytes = 0, segments = 0;
+  for (OpenedPath& path : opened->paths) {
+    bytes += path.superblock.segments * path.superblock.segment_bytes;
+    segments += path.superblock.segments;
+  }
+  const std::uint64_t blocks = settings.blocks_max != 0 ? settings.blocks_max : bytes / bytes_a_block + 1024;
+  auto index = BlockIndex::create(blocks, static_cast<std::uint32_t>(segments));
+  if (!index) return fail(std::move(index.error()));
+  std::unique_ptr<Engine> engine(new Engine(device, clock, std::move(settings), std::move(*opened), std::move(*index)));
+  engine->owned_ = std::move(owned);
+  if (auto recovered = engine->recover(); !recovered) return fail(std::move(recovered.error()));
+  return engine;
+}
+
+Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, OpenedStore opened, BlockIndex index)
+    : device_(device),
+      clock_(clock),
+      settings_(std::move(settings)),
+      store_(opened.paths.front().superblock.store),
+      secret_(opened.paths.front().superblock.secret),
+      block_bytes_max_(opened.paths.front().superblock.block_bytes_max),
+      buffers_(settings_.buffer_bytes_max),
+      index_(std::move(index)),
+      memory_(settings_.memory_bytes),
+      segments_(opened.paths),
+      generation_(opened.generation),
+      reclaims_(opened.paths.size()) {
+  for (const OpenedPath& path : opened.paths) {
+    block_bytes_max_ = std::min(block_bytes_max_, path.superblock.block_bytes_max);
+  }
+  for (const NamespaceSlot& slot : opened.namespaces) namespaces_.push_back({.slot = slot});
+  const std::uint32_t depth = device_.facts().queue_depth_max;
+  in_flight_.resize(depth);
+  for (std::uint32_t tag = depth; tag-- > 0;) free_tags_.push_back(tag);
+  settings_.write_depth_max = std::clamp(settings_.write_depth_max, 1U, std::max(1U, depth / 2));
+}
+
+Engine::~Engine() {
+  Lock lock(mutex_);
+  drive_until(lock, [&] { return idle(); });
+}
+
+Status Engine::recover() {
+  for (std::size_t path = 0; path < segments_.paths().size(); ++path) {
+    if (auto recovered = recover_path(path); !recovered) return recovered;
+  }
+  std::vector<Erasure> erasures;
+  for (std::uint32_t i = 0; i < segments_.count(); ++i) {
+    erasures.insert(erasures.end(), segments_[i].erasures.begin(), segments_[i].erasures.end());
+  }
+  apply_erasures(erasures);
+  generation_ += generations_an_opening;
+  for (Segments::Path& path : segments_.paths()) {
+    ++path.superblock.revision;
+    path.superblock.generation = generation_;
+    if (auto written = write_superblock(device_, path.file, path.superblock); !written) {
+      fail_path(path, "its superblock cannot be written: " + written.error().message);
+    }
+  }
+  return {};
+}
+
+Status Engine::recover_path(std::size_t number) {
+  Segments::Path& path = segments_.paths()[number];
+  const OpenedPath opened{.file = path.file, .superblock = path.superblock};
+  auto found = find_segments(device_, opened, [&](FoundSegment& segment) { take_found(number, segment); });
+  if (!found) return found;
+  // Of the tails the last one of each class goes on; nothing good lies behind its end.
+  for (std::uint32_t i = path.first; i < path.first + path.superblock.segments; ++i) {
+    Segment& segment = segments_[i];
+    if (segment.state != Segment::State::open) continue;
+    const std::uint8_t lifetime = std::min<std::uint8_t>(segment.lifetime, path.lifetimes - 1);
+    auto& open = path.open[lifetime];
+    std::uint32_t older = i;
+    if (!open || segments_[*open].sequence < segment.sequence) {
+      if (open) older = *open;
+      const bool first = !open;
+      open = i;
+      if (first) continue;
+    }
+    segments_[older].state = Segment::State::sealing;
+    segments_.closed.push_back(older);
+  }
+  return {};
+}
+
+void Engine::take_found(std::size_t number, FoundSegment& found) {
+  Segments::Path& path = segments_.paths()[number];
+  Segment& segment = segments_[path.first + found.header.segment];
+  segment.state = found.sealed ? Segment::State::sealed : Segment::State::open;
+  segment.lifetime = found.header.lifetime;
+  segment.sequence = found.header.sequence;
+  segment.next_page = found.end_page;
+  segment.generation_max = found.generation_max;
+  segment.erasures = std::move(found.erasures);
+  segments_.note_on_flash(segment.sequence);
+  --path.free;
+  generation_ = std::max(generation_, found.generation_max);
+  stats_.records_skipped += found.broken;
+  for (const IndexEntry& entry : found.entries) {
+    if (entry.kind == RecordKind::block) take_entry(path.first + found.header.segment, entry);
+  }
+  if (!found.sealed) {
+    segment.entries = std::move(found.entries);
+    segment.entries_placed = static_cast<std::uint32_t>(segment.entries.size());
+  }
+}
+
+void Engine::take_entry(std::uint32_t number, const IndexEntry& entry) {
+  const BlockLocation location{.segment = number,
+                               .page = entry.page,
+                               .pages = entry.pages,
+                               .header_pages = entry.header_pages,
+                               .lifetime = std::min<std::uint8_t>(entry.lifetime, lifetimes_limit - 1)};
+  if (const auto have = index_.find(entry.key)) {
+    const std::uint64_t other = generation_on_flash(entry.key, have->location);
+    const std::uint64_t sequence = segments_[have->location.segment].sequence;
+    const bool newer = entry.generation > other;
+    const bool copy = entry.generation == other && segments_[number].sequence > sequence;  // carried forward
+    if (!newer && !copy) return;
+    forget(entry.key, have->location);
+  }
+  if (index_.insert(entry.key, entry.parent, {.location = location})) segments_[number].live_pages += entry.pages;
+}
+
+// Of the good record there; 0 if there is none.
+std::uint64_t Engine::generation_on_flash(const KeyHash& key, const BlockLocation& location) {
+  BlockingIo io(device_);
+  const auto memory = buffers_.take_small(location.header_pages * store_page);
+  const Segments::Path& path = segments_.path_of(location.segment);
+  if (!memory || !io.read(path.file, segments_.offset(location.segment, location.page), memory.span())) return 0;
+  const auto record = parse_record(memory.span(), store_);
+  const bool same = record && record->page == location.page && !record->key.empty() &&
+                    record->sequence == segments_[location.segment].sequence &&
+                    hash_key(secret_, record->ns, record->epoch, record->key) == key;
+  return same ? record->generation : 0;
+}
+
+void Engine::apply_erasures(const std::vector<Erasure>& erasures) {
+  for (const Erasure& erasure : erasures) {
+    const auto entry = index_.find(erasure.key);
+    if (entry && generation_on_flash(erasure.key, entry->location) <= erasure.generation) {
+      forget(erasure.key, entry->location);
+    }
+  }
+}
+
+KeyHash Engine::hash(const Namespace& ns, std::span<const std::byte> key) const {
+  return hash_key(secret_, ns.slot.digest, ns.slot.epoch, key);
+}
+
+// The block is not in the index any more, if it was there.
+void Engine::forget(const KeyHash& key, const BlockLocation& location) {
+  if (index_.erase_at(key, location)) segments_[location.segment].live_pages -= location.pages;
+}
+
+// A page of the namespace table.
+struct Engine::PageOp final : Engine::Op {
+  PageOp() { request.op = IoOp::write; }
+  bool prepare(Engine&) override {
+    request.buffer = buffer.span();
+    return true;
+  }
+  bool finish(Engine&) override {
+    done(status.has_value());
+    return true;
+  }
+  void give_up(Engine&, Outcome) override { done(false); }
+
+  std::function<void(bool)> done;
+};
+
+// Durable on every path when it returns well.
+Status Engine::write_slot(Lock& lock, NamespaceId id) {
+  NamespaceSlot& slot = namespaces_[id].slot;
+  ++slot.revision;
+  std::vector<std::unique_ptr<PageOp>> ops;
+  for (std::size_t i = 0; i < segments_.paths().size(); ++i) {
+    ops.push_back(std::make_unique<PageOp>());
+    ops.back()->buffer = buffers_.take_small(store_page);
+    if (!ops.back()->buffer) return fail(Code::rejected, "there is no memory for a page of the namespace table");
+  }
+  std::size_t left = 0;
+  bool well = true;
+  for (Segments::Path& path : segments_.paths()) {
+    auto op = std::move(ops[left]);
+    encode_namespace_slot(slot, store_, op->buffer.span());
+    op->request.file = path.file;
+    op->request.offset = namespace_slot_offset(id, slot.revision % 2);
+    op->done = [&](bool good) {
+      --left;
+      well = well && good;
+    };
+    ++left;
+    queue(IoClass::write, std::move(op), true);
+  }
+  start_queued();
+  drive_until(lock, [&] { return left == 0; });
+  if (!well) return fail(Code::device_failed, "the namespace table cannot be written on every path");
+  std::optional<bool> flushed;
+  flush_paths([&](bool good) { flushed = good; });
+  start_queued();
+  drive_until(lock, [&] { return flushed.has_value(); });
+  if (!*flushed) return fail(Code::device_failed, "the device cannot make the namespace table durable");
+  return {};
+}
+
+Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
+  if (fields.weights.empty()) {
+    return fail(Code::invalid, "a namespace needs a fingerprint of the weights: KV of other weights would be wrong");
+  }
+  const auto digest = namespace_digest(fields);
+  if (!digest) return fail(digest.error());
+  const nlohmann::json text{{"model", fields.model},     {"weights", fields.weights},
+                            {"dtype", fields.dtype},     {"layout", fields.layout},
+                            {"rank", fields.rank},       {"block_tokens", fields.block_tokens},
+                            {"adapter", fields.adapter}, {"world_size", fields.world_size}};
+  std::string line = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (line.size() > namespace_text_limit) {
+    return fail(Code::invalid, "the fields of a namespace have {} bytes, at most {}", line.size(),
+                namespace_text_limit);
+  }
+  Lock lock(mutex_);
+  const auto same = [&](const Namespace& ns) { return ns.slot.epoch != 0 && ns.slot.digest == *digest; };
+  auto place = std::ranges::find_if(namespaces_, same);
+  if (place != namespaces_.end()) {
+    place->used = true;
+    return static_cast<NamespaceId>(place - namespaces_.begin());
+  }
+  place = std::ranges::find_if(namespaces_, [](const Namespace& ns) { return ns.slot.epoch == 0; });
+  if (place == namespaces_.end()) {
+    return fail(Code::rejected, "the store has {} namespaces, there is no room for more", namespaces_.size());
+  }
+  place->slot = {.revision = 0, .epoch = ++generation_, .digest = *digest, .text = std::move(line)};
+  place->used = true;
+  const auto id = static_cast<NamespaceId>(place - namespaces_.begin());
+  if (auto written = write_slot(lock, id); !written) {
+    namespaces_[id] = {};
+    return fail(std::move(written.error()));
+  }
+  return id;
+}
+
+std::vector<NamespaceFacts> Engine::namespaces() {
+  const Lock lock(mutex_);
+  std::vector<NamespaceFacts> all;
+  for (NamespaceId id = 0; id < namespaces_.size(); ++id) {
+    if (namespaces_[id].slot.epoch == 0) continue;
+    namespaces_[id].used = true;
+    all.push_back({.id = id, .text = namespaces_[id].slot.text});
+  }
+  return all;
+}
+
+Status Engine::erase_namespace(NamespaceId id) {
+  Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  namespaces_[id].slot.epoch = ++generation_;  // from here on no older block is found, in memory neither
+  return write_slot(lock, id);
+}
+
+// Whether a get would find it, as far as memory knows.
+bool Engine::has(const KeyHash& key) const {
+  return index_.find(key).has_value() || memory_.contains(key);
+}
+
+void Engine::exists(NamespaceId id, std::span<Probe> items) {
+  const Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  for (Probe& item : items) {
+    item.outcome = Outcome::invalid;
+    if (item.key.empty() || item.key.size() > key_bytes_limit) continue;
+    item.outcome = has(hash(namespaces_[id], item.key)) ? Outcome::hit : Outcome::miss;
+  }
+}
+
+void Engine::erase(NamespaceId id, std::span<Probe> items) {
+  const Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  for (Probe& item : items) {
+    if (item.key.empty() || item.key.size() > key_bytes_limit) {
+      item.outcome = Outcome::invalid;
+    } else {
+      erase_one(hash(namespaces_[id], item.key), item);
+    }
+  }
+}
+
+void Engine::erase_one(const KeyHash& key, Probe& item) {
+  item.outcome = has(key) ? Outcome::hit : Outcome::miss;
+  memory_.erase(key);
+  const auto entry = index_.find(key);
+  if (!entry) return;
+  forget(key, entry->location);
+  note_erasure({key, ++generation_, segments_[entry->location.segment].sequence});
+  ++stats_.erased;
+}
+
+std::size_t Engine::longest_prefix(NamespaceId id, std::span<const std::span<const std::byte>> keys) {
+  const Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  const auto there = [&](std::span<const std::byte> key) {
+    return !key.empty() && key.size() <= key_bytes_limit && has(hash(namespaces_[id], key));
+  };
+  return static_cast<std::size_t>(std::ranges::find_if_not(keys, there) - keys.begin());
+}
+
+void Engine::pin(NamespaceId id, std::span<Probe> items) {
+  const Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  std::uint64_t capacity = 0;
+  for (const auto& path : segments_.paths()) capacity += path.superblock.segments * path.superblock.segment_pages();
+  const auto most = static_cast<std::uint64_t>(static_cast<double>(capacity) * settings_.pinned_share_max);
+  for (Probe& item : items) {
+    item.outcome = Outcome::invalid;
+    if (item.key.empty() || item.key.size() > key_bytes_limit) continue;
+    const KeyHash key = hash(namespaces_[id], item.key);
+    const auto entry = index_.find(key);
+    item.outcome = Outcome::miss;
+    if (!entry) continue;
+    const auto pinned = pins_.find(key);
+    item.outcome = Outcome::rejected;
+    if (pinned == pins_.end() && pinned_pages_ + entry->location.pages > most) continue;
+    item.outcome = Outcome::hit;
+    if (pinned != pins_.end()) {
+      ++pinned->second.count;
+    } else {
+      pins_.emplace(key, Pinned{.count = 1, .pages = entry->location.pages});
+      pinned_pages_ += entry->location.pages;
+    }
+  }
+}
+
+void Engine::unpin(NamespaceId id, std::span<const std::span<const std::byte>> keys) {
+  const Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  for (const auto key : keys) {
+    if (key.empty() || key.size() > key_bytes_limit) continue;
+    const auto pinned = pins_.find(hash(namespaces_[id], key));
+    if (pinned == pins_.end() || --pinned->second.count > 0) continue;
+    pinned_pages_ -= pinned->second.pages;
+    pins_.erase(pinned);
+  }
+}
+
+StoreStats Engine::stats() const {
+  const Lock lock(mutex_);
+  StoreStats stats = stats_;
+  stats.blocks = index_.size();
+  for (const Segments::Path& path : segments_.paths()) {
+    stats.capacity_bytes += path.superblock.file_bytes();
+    stats.segments += path.superblock.segments;
+    stats.segments_free += path.free;
+    ++stats.paths;
+    if (path.failed) ++stats.paths_failed;
+  }
+  for (std::uint32_t i = 0; i < segments_.count(); ++i) stats.live_bytes += segments_[i].live_pages * store_page;
+  stats.pinned = pins_.size();
+  stats.index_bytes = index_.bytes();
+  stats.memory_bytes = memory_.bytes();
+  stats.buffer_bytes = buffers_.bytes();
+  return stats;
+}
+
+}  // namespace artesian

@@ -1,0 +1,222 @@
+// The engine behind Store: a state machine over a Device. Batches become operations, operations wait in the queue of
+// their class, and whoever polls or waits moves them on: takes what the device has completed, verifies it, answers, and
+// starts what there is room for. Nothing here starts a thread or reads a clock other than the one handed in.
+//
+// Threads: every public call from any thread. One mutex guards all state; it is not held while the device is waited
+// for, while payloads are summed up or copied, or while callbacks run. Ownership: device and clock are the caller's and
+// live longer; nobody else uses the device meanwhile.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "artesian/store.h"
+#include "device/device.h"
+#include "store/block_index.h"
+#include "store/buffer_pool.h"
+#include "store/gather.h"
+#include "store/layout.h"
+#include "store/memory_tier.h"
+#include "store/recovery.h"
+#include "store/segments.h"
+
+namespace artesian {
+
+struct EngineSettings {
+  std::uint64_t blocks_max = 0;         // of the index; 0: one for each 16 KiB of the paths
+  std::uint32_t write_depth_max = 16;   // writes at the device at once
+  std::uint32_t reclaim_depth_max = 8;  // reads of reclaim at once
+  std::uint32_t put_queue_max = 1024;   // puts that wait; more are shed
+  std::uint64_t buffer_bytes_max = 256 * MiB;
+  double pinned_share_max = 0.25;  // of a store's bytes
+  std::uint64_t memory_bytes = 0;  // of the memory tier, bookkeeping included
+  bool memory_on_put = true;       // what is stored goes there as well
+  bool memory_on_get = true;       // what is read from flash, too
+  std::function<void(std::string_view)> report;
+};
+
+class Engine final : public Store {
+ public:
+  // The device's files are the paths of a store that format_store() made. `owned` goes after the engine.
+  static Result<std::unique_ptr<Engine>> open(Device& device, const Clock& clock, EngineSettings settings,
+                                              std::shared_ptr<void> owned = nullptr);
+  ~Engine() override;
+
+  Result<NamespaceId> open_namespace(const NamespaceFields& fields) override;
+  std::vector<NamespaceFacts> namespaces() override;
+  Status erase_namespace(NamespaceId ns) override;
+  void submit(NamespaceId ns, std::span<Put> items, const Batch& batch, std::function<void()> done) override;
+  void submit(NamespaceId ns, std::span<Get> items, const Batch& batch, std::function<void()> done) override;
+  void poll() override;
+  void wait(Nanos until) override;
+  Nanos now() const override { return clock_.now(); }
+  void put(NamespaceId ns, std::span<Put> items, const Batch& batch = {}) override;
+  void get(NamespaceId ns, std::span<Get> items, const Batch& batch = {}) override;
+  void exists(NamespaceId ns, std::span<Probe> items) override;
+  void erase(NamespaceId ns, std::span<Probe> items) override;
+  std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
+  void pin(NamespaceId ns, std::span<Probe> items) override;
+  void unpin(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
+  Status flush() override;
+  Status list(NamespaceId ns, const std::function<bool(const BlockFacts&)>& each) override;
+  Result<VerifyReport> verify(const std::function<void(const VerifyReport&)>& progress) override;
+  StoreStats stats() const override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // A batch that is not answered yet. Belongs to its operations.
+  struct Pending {
+    std::size_t left = 0;
+    std::function<void()> done;
+  };
+
+  // One request to the device and what comes of it.
+  struct Op {
+    virtual ~Op() = default;
+    // Under the lock. Fills in the request; false: not now.
+    virtual bool prepare(Engine&) { return true; }
+    // Without the lock, after the device is done with it: looks at the bytes.
+    virtual void check(Engine&) {}
+    // Under the lock. False: again, from the front of its queue.
+    virtual bool finish(Engine& engine) = 0;
+    // Under the lock, instead of all that, before it was begun: too late, or there will never be room.
+    virtual void give_up(Engine&, Outcome) {}
+
+    IoRequest request;
+    std::vector<std::span<std::byte>> pieces;
+    BufferPool::Buffer buffer;
+    Status status;
+    Nanos deadline = Nanos::max();
+    std::uint64_t ticket = 0;  // of writes: see flush
+  };
+  struct GetOp;
+  struct PutOp;
+  struct HeaderOp;
+  struct SealOp;
+  struct ErasuresOp;
+  struct FlushOp;
+  struct PageOp;
+  struct WipeOp;
+  struct ScanOp;
+  struct CarryRead;
+  struct CarryWrite;
+  struct Namespace {
+    NamespaceSlot slot;
+    bool used = false;
+  };
+  struct Pinned {
+    std::uint32_t count = 0, pages = 0;
+  };
+  struct Reclaim {
+    std::uint32_t segment = 0;
+    std::deque<IndexedBlock> carry;  // not yet begun
+    std::uint32_t carrying = 0;
+    bool must_flush = false;  // something was copied, or must be written, before the segment goes
+    enum class Step : std::uint8_t { carry, erasures, flush, wipe } step = Step::carry;
+    bool waiting = false;  // for a flush or a wipe under way
+  };
+  using Queue = std::deque<std::unique_ptr<Op>>;
+
+  Engine(Device& device, const Clock& clock, EngineSettings settings, OpenedStore opened, BlockIndex index);
+
+  // engine.cpp
+  Status recover();
+  Status recover_path(std::size_t path);
+  void take_found(std::size_t path, FoundSegment& found);
+  void take_entry(std::uint32_t segment, const IndexEntry& entry);
+  void apply_erasures(const std::vector<Erasure>& erasures);
+  std::uint64_t generation_on_flash(const KeyHash& key, const BlockLocation& location);
+  KeyHash hash(const Namespace& ns, std::span<const std::byte> key) const;
+  Status write_slot(Lock& lock, NamespaceId id);
+  void forget(const KeyHash& key, const BlockLocation& location);
+  bool has(const KeyHash& key) const;
+  void erase_one(const KeyHash& key, Probe& item);
+
+  // engine_io.cpp
+  void queue(IoClass io_class, std::unique_ptr<Op> op, bool front = false);
+  void expire(Nanos now);
+  void start_queued();
+  bool start_one(IoClass io_class);
+  bool room_for(IoClass io_class) const;
+  void complete(std::unique_ptr<Op> op);
+  void answer(const std::shared_ptr<Pending>& batch);
+  void drive(Lock& lock, Nanos until);
+  void finish_round(Lock& lock, std::vector<std::unique_ptr<Op>>& ended);
+  std::vector<std::unique_ptr<Op>> take_ended(std::span<IoCompletion> completions);
+  void give_up_stuck();
+  template <typename Done>
+  void drive_until(Lock& lock, Done done) {
+    while (!done()) drive(lock, Nanos::max());
+  }
+  bool idle() const;
+
+  // engine_get.cpp
+  Outcome begin_get(const Namespace& ns, Get& item, const Batch& batch, const std::shared_ptr<Pending>& pending,
+                    std::shared_ptr<const MemoryBlock>& in_memory);
+
+  // engine_put.cpp
+  std::optional<Place> place(std::uint32_t pages, std::uint8_t lifetime, const Segments::Path* only);
+  void written(const Place& place, bool well);
+  void fail_path(Segments::Path& path, std::string_view why);
+  void seal_closed();
+  void note_erasure(const Erasure& erasure);
+  void write_erasures();
+  void flush_paths(std::function<void(bool)> done);
+  bool writes_before(std::uint64_t ticket) const { return !tickets_.empty() && *tickets_.begin() < ticket; }
+
+  // engine_scan.cpp
+  void scan(bool whole, const std::function<void(ScanOp&)>& seen, const std::function<bool(Lock&)>& go_on);
+
+  // engine_reclaim.cpp
+  void step_reclaim();
+  void begin_reclaim(std::size_t path, std::uint32_t segment);
+  void step(std::size_t path);
+
+  std::shared_ptr<void> owned_;  // first, so that it goes last
+  Device& device_;
+  const Clock& clock_;
+  EngineSettings settings_;
+  Id store_{};
+  HashSecret secret_{};
+  std::uint64_t block_bytes_max_ = 0;
+
+  mutable std::mutex mutex_;  // guards everything below
+  std::condition_variable changed_;
+  bool device_busy_ = false;    // a thread waits at the device, which nobody else may use then
+  std::uint32_t checking_ = 0;  // operations that threads look at without the lock
+  BufferPool buffers_;
+  BlockIndex index_;
+  MemoryTier memory_;
+  Segments segments_;
+  std::vector<Namespace> namespaces_;
+  std::uint64_t generation_ = 0;                  // the last one given out; sequences come from it, too
+  std::vector<std::optional<Reclaim>> reclaims_;  // one a path
+  bool wiping_ = false;                           // one at a time
+  std::size_t next_path_ = 0;
+
+  std::array<Queue, io_class_count> queues_;
+  std::vector<std::unique_ptr<Op>> in_flight_;  // by tag
+  std::vector<std::uint32_t> free_tags_;
+  std::array<std::uint32_t, io_class_count> at_device_{};
+  Nanos earliest_deadline_ = Nanos::max();
+  std::vector<std::function<void()>> callbacks_;  // of batches that are answered
+
+  std::unordered_set<KeyHash, KeyHashHash> puts_;  // keys of puts under way
+  std::unordered_map<KeyHash, Pinned, KeyHashHash> pins_;
+  std::uint64_t pinned_pages_ = 0;
+  std::vector<Erasure> erasures_;  // not yet on flash
+  std::uint32_t erasures_under_way_ = 0;
+  bool erasures_failed_ = false;
+  std::set<std::uint64_t> tickets_;  // of writes that are queued or under way
+  std::uint64_t last_ticket_ = 0;
+  StoreStats stats_;
+};
+
+}  // namespace artesian

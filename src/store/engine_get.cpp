@@ -1,0 +1,221 @@
+// Reading a block: where it lies by the index, straight into the caller's buffer where that is aligned, and verified
+// there: the full key, the place and every checksum. What does not stand is zeroed and forgotten.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "store/engine.h"
+
+namespace artesian {
+namespace {
+
+Pieces<std::byte> room_of(const Get& item) {
+  return item.pieces.empty() ? Pieces<std::byte>(&item.buffer, 1) : item.pieces;
+}
+
+}  // namespace
+
+struct Engine::GetOp final : Engine::Op {
+  GetOp(Get& get, std::shared_ptr<Pending> pending) : item(get), batch(std::move(pending)) {}
+
+  Pieces<std::byte> room() const { return room_of(item); }
+  std::uint64_t header_bytes() const { return location.header_pages * store_page; }
+  std::uint64_t payload_bytes() const { return (location.pages - location.header_pages) * store_page; }
+
+  bool prepare(Engine& engine) override;
+  bool plan_direct(std::uint64_t alignment);
+  void check(Engine& engine) override;
+  Outcome verify(Engine& engine);
+  bool finish(Engine& engine) override;
+  void give_up(Engine& engine, Outcome why) override;
+  void wipe();
+
+  Get& item;
+  std::shared_ptr<Pending> batch;
+  NamespaceDigest ns{};
+  std::uint64_t epoch = 0, sequence = 0;
+  KeyHash key;
+  BlockLocation location;
+  std::uint32_t number_in_path = 0;
+  std::shared_ptr<const MemoryBlock> copy;  // for the memory tier
+  std::uint64_t direct_bytes = 0;           // of the payload that the device puts into the caller's memory
+  Outcome outcome = Outcome::none;
+  bool retried = false;
+};
+
+// Puts the caller's memory between header and tail; false if it is not fit for that.
+bool Engine::GetOp::plan_direct(std::uint64_t alignment) {
+  direct_bytes = 0;
+  pieces.assign(1, {});
+  if (room().size() > pieces_limit - 2) return false;
+  for (const auto& piece : room()) {
+    const std::uint64_t left = payload_bytes() - direct_bytes;
+    if (left == 0) break;
+    const std::uint64_t usable = std::min(left, align_down(piece.size(), store_page));
+    if (usable > 0) {
+      if (reinterpret_cast<std::uintptr_t>(piece.data()) % alignment != 0) return false;
+      pieces.push_back(piece.first(usable));
+      direct_bytes += usable;
+    }
+    // A piece that ends inside a page: no other may follow it.
+    if (usable < left && usable != piece.size() && &piece != &room().back()) return false;
+  }
+  return payload_bytes() - direct_bytes <= store_page;
+}
+
+bool Engine::GetOp::prepare(Engine& engine) {
+  const bool direct = plan_direct(engine.device_.facts().alignment);
+  if (!direct) {
+    pieces.assign(1, {});
+    direct_bytes = 0;
+  }
+  const std::uint64_t bounced = payload_bytes() - direct_bytes;
+  buffer = engine.buffers_.take(header_bytes() + bounced);
+  if (!buffer) return false;
+  pieces[0] = buffer.span().first(header_bytes());
+  if (bounced > 0) pieces.push_back(buffer.span().subspan(header_bytes()));
+  request.file = engine.segments_.path_of(location.segment).file;
+  request.offset = engine.segments_.offset(location.segment, location.page);
+  return true;
+}
+
+void Engine::GetOp::check(Engine& engine) {
+  outcome = status ? verify(engine) : status.error().code == Code::corrupt ? Outcome::corrupt : Outcome::failed;
+  if (outcome != Outcome::hit) wipe();
+}
+
+Outcome Engine::GetOp::verify(Engine& engine) {
+  const auto record = parse_record(buffer.span().first(header_bytes()), engine.store_);
+  if (!record || record->kind != RecordKind::block || record->codec != 0) return Outcome::corrupt;
+  const bool same = record->segment == number_in_path && record->page == location.page &&
+                    record->sequence == sequence && record->pages() == location.pages && record->ns == ns &&
+                    record->epoch == epoch && std::ranges::equal(record->key, item.key);
+  if (!same) return Outcome::corrupt;
+  if (record->raw_bytes > bytes_of(room())) return Outcome::invalid;
+  std::vector<std::span<const std::byte>> payload;
+  for (std::uint64_t left = record->stored_bytes; const auto& piece : std::span(pieces).subspan(1)) {
+    payload.push_back(piece.first(std::min<std::uint64_t>(left, piece.size())));
+    left -= payload.back().size();
+  }
+  if (!verify_payload(*record, payload)) return Outcome::corrupt;
+  if (record->stored_bytes > direct_bytes) {
+    const auto rest = buffer.span().subspan(header_bytes(), record->stored_bytes - direct_bytes);
+    copy_in(rest, room(), direct_bytes);
+  }
+  item.bytes = record->raw_bytes;
+  const bool keep = engine.settings_.memory_on_get && engine.memory_.takes(item.bytes);
+  if (keep) copy = copy_block(key, ns, epoch, item.key, payload, item.bytes);
+  return Outcome::hit;
+}
+
+void Engine::GetOp::wipe() {
+  for (const auto& piece : room()) std::ranges::fill(piece, std::byte{0});
+}
+
+bool Engine::GetOp::finish(Engine& engine) {
+  buffer.give_back();
+  const bool again = outcome == Outcome::corrupt || outcome == Outcome::failed;
+  if (again && !retried) {  // what the bus or the moment did to it is not there the second time
+    retried = true;
+    return false;
+  }
+  StoreStats& stats = engine.stats_;
+  --engine.segments_[location.segment].readers;
+  if (outcome == Outcome::hit) {
+    ++stats.hits;
+    // Not if it was erased, and perhaps put anew, meanwhile.
+    const auto now = engine.index_.find(key);
+    if (copy != nullptr && now && now->location == location) engine.memory_.insert(std::move(copy));
+    stats.bytes_read += item.bytes;
+  } else if (outcome == Outcome::corrupt) {
+    ++stats.corrupt;
+    engine.forget(key, location);
+  } else if (outcome == Outcome::failed) {
+    ++stats.failed;
+  }
+  item.outcome = outcome;
+  engine.answer(batch);
+  return true;
+}
+
+void Engine::GetOp::give_up(Engine& engine, Outcome why) {
+  --engine.segments_[location.segment].readers;
+  if (why == Outcome::late) ++engine.stats_.late;
+  item.outcome = why;
+  wipe();
+  engine.answer(batch);
+}
+
+// Queues the read of an item, or says at once how it ends. A block in memory goes to `in_memory` instead.
+Outcome Engine::begin_get(const Namespace& ns, Get& item, const Batch& batch, const std::shared_ptr<Pending>& pending,
+                          std::shared_ptr<const MemoryBlock>& in_memory) {
+  if (item.key.empty() || item.key.size() > key_bytes_limit) return Outcome::invalid;
+  if (clock_.now() >= batch.deadline) {
+    ++stats_.late;
+    return Outcome::late;
+  }
+  auto op = std::make_unique<GetOp>(item, pending);
+  op->key = hash(ns, item.key);
+  in_memory = memory_.find(op->key, ns.slot.digest, ns.slot.epoch, item.key);
+  if (in_memory != nullptr) return in_memory->bytes > bytes_of(op->room()) ? Outcome::invalid : Outcome::none;
+  const auto entry = index_.find(op->key);
+  if (!entry) {
+    ++stats_.misses;
+    return Outcome::miss;
+  }
+  op->location = entry->location;
+  if (bytes_of(op->room()) + store_page <= op->payload_bytes()) return Outcome::invalid;
+  Segment& segment = segments_[op->location.segment];
+  ++segment.readers;
+  op->sequence = segment.sequence;
+  op->number_in_path = segments_.number_in_path(op->location.segment);
+  op->ns = ns.slot.digest;
+  op->epoch = ns.slot.epoch;
+  op->deadline = batch.deadline;
+  queue(batch.urgency == Urgency::demand ? IoClass::demand : IoClass::staged, std::move(op));
+  return Outcome::none;
+}
+
+void Engine::submit(NamespaceId id, std::span<Get> items, const Batch& batch, std::function<void()> done) {
+  auto pending = std::make_shared<Pending>(Pending{.left = items.size() + 1, .done = std::move(done)});
+  std::vector<std::pair<Get*, std::shared_ptr<const MemoryBlock>>> in_memory;
+  Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  for (Get& item : items) {
+    item.outcome = Outcome::none;
+    item.bytes = 0;
+    std::shared_ptr<const MemoryBlock> block;
+    item.outcome = begin_get(namespaces_[id], item, batch, pending, block);
+    if (item.outcome != Outcome::none) {
+      answer(pending);
+    } else if (block != nullptr) {
+      in_memory.emplace_back(&item, std::move(block));
+    }
+  }
+  start_queued();
+  if (!in_memory.empty()) {
+    lock.unlock();
+    for (const auto& [item, block] : in_memory) copy_in(block->span(), room_of(*item), 0);
+    lock.lock();
+    for (const auto& [item, block] : in_memory) {
+      item->bytes = block->bytes;
+      item->outcome = Outcome::hit;
+      ++stats_.hits;
+      ++stats_.memory_hits;
+      answer(pending);
+    }
+  }
+  answer(pending);
+}
+
+void Engine::get(NamespaceId ns, std::span<Get> items, const Batch& batch) {
+  bool answered = false;
+  submit(ns, items, batch, [&] {
+    const std::lock_guard lock(mutex_);
+    answered = true;
+  });
+  Lock lock(mutex_);
+  drive_until(lock, [&] { return answered; });
+}
+
+}  // namespace artesian

@@ -1,0 +1,267 @@
+// Making room: the segment that was opened first gives way. What of it is worth its bytes is carried forward; when the
+// copies are durable and the last reader is gone, its header is wiped and it is free.
+#include <algorithm>
+#include <cassert>
+
+#include "store/engine.h"
+
+namespace artesian {
+namespace {
+
+constexpr std::uint32_t free_min = 2;      // per path; below, a segment is reclaimed
+constexpr std::uint32_t carrying_max = 4;  // records on their way at once
+constexpr std::uint32_t wipe_attempts = 3;
+
+}  // namespace
+
+// A record on its way from one segment to another: read and verified here, written by CarryWrite.
+struct Engine::CarryRead final : Engine::Op {
+  bool prepare(Engine& engine) override {
+    buffer = engine.buffers_.take(block.entry.location.pages * store_page);
+    if (!buffer) return false;
+    request.buffer = buffer.span();
+    request.file = engine.segments_.path_of(block.entry.location.segment).file;
+    request.offset = engine.segments_.offset(block.entry.location.segment, block.entry.location.page);
+    return true;
+  }
+  void check(Engine& engine) override {
+    if (!status) return;
+    const BlockLocation& location = block.entry.location;
+    const auto record = parse_record(buffer.span(), engine.store_);
+    good = record && record->segment == number_in_path && record->page == location.page &&
+           record->sequence == sequence && record->pages() == location.pages &&
+           hash_key(engine.secret_, record->ns, record->epoch, record->key) == block.key;
+    if (!good) return;
+    const std::span<const std::byte> payload =
+        buffer.span().subspan(record->header_pages * store_page, record->stored_bytes);
+    good = verify_payload(*record, std::span(&payload, 1));
+  }
+  bool finish(Engine& engine) override;
+  void give_up(Engine& engine, Outcome) override { drop(engine); }
+  void drop(Engine& engine) {
+    engine.forget(block.key, block.entry.location);
+    ++engine.stats_.evicted;
+    --engine.reclaims_[path]->carrying;
+  }
+
+  std::size_t path = 0;
+  IndexedBlock block;
+  std::uint32_t number_in_path = 0;
+  std::uint64_t sequence = 0;
+  bool good = false, retried = false;
+};
+
+struct Engine::CarryWrite final : Engine::Op {
+  CarryWrite() { request.op = IoOp::write; }
+
+  bool prepare(Engine& engine) override {
+    const auto found =
+        engine.place(block.entry.location.pages, block.entry.location.lifetime, &engine.segments_.paths()[path]);
+    if (!found) return false;
+    at = *found;
+    auto record = parse_record(buffer.span(), engine.store_).value();
+    generation = record.generation;
+    record.segment = engine.segments_.number_in_path(at.segment);
+    record.page = at.page;
+    record.sequence = at.sequence;
+    record.lifetime = engine.segments_[at.segment].lifetime;
+    rewrite_record(record, engine.store_, buffer.span());
+    request.buffer = buffer.span();
+    request.file = engine.segments_.path_of(at.segment).file;
+    request.offset = engine.segments_.offset(at.segment, at.page);
+    request.placement = {static_cast<std::uint16_t>(record.lifetime + 1)};
+    entry = {
+        .key = block.key,
+        .parent = record.parent.empty() ? KeyHash{} : hash_key(engine.secret_, record.ns, record.epoch, record.parent),
+        .generation = record.generation,
+        .page = at.page,
+        .pages = block.entry.location.pages,
+        .header_pages = block.entry.location.header_pages,
+        .position = record.position,
+        .lifetime = record.lifetime,
+        .session = record.session};
+    return true;
+  }
+  bool finish(Engine& engine) override;
+  void give_up(Engine& engine, Outcome) override {
+    engine.forget(block.key, block.entry.location);
+    ++engine.stats_.evicted;
+    --engine.reclaims_[path]->carrying;
+  }
+
+  std::size_t path = 0;
+  IndexedBlock block;
+  IndexEntry entry;
+  Place at;
+  std::uint64_t generation = 0;
+};
+
+bool Engine::CarryRead::finish(Engine& engine) {
+  if (!good && !retried) {
+    retried = true;
+    buffer.give_back();
+    return false;
+  }
+  if (!good) {
+    ++engine.stats_.corrupt;
+    drop(engine);
+    return true;
+  }
+  auto write = std::make_unique<CarryWrite>();
+  write->path = path;
+  write->block = block;
+  write->buffer = std::move(buffer);
+  // In front: a put that waits for room waits for this.
+  engine.queue(IoClass::write, std::move(write), true);
+  return true;
+}
+
+bool Engine::CarryWrite::finish(Engine& engine) {
+  const std::uint64_t bytes = request.bytes();
+  buffer.give_back();
+  engine.written(at, status.has_value());
+  BlockLocation to = block.entry.location;
+  to.segment = at.segment;
+  to.page = at.page;
+  to.lifetime = entry.lifetime;
+  if (status && engine.index_.move(block.key, block.entry.location, to)) {
+    Segment& segment = engine.segments_[at.segment];
+    engine.segments_[block.entry.location.segment].live_pages -= to.pages;
+    segment.live_pages += to.pages;
+    segment.generation_max = std::max(segment.generation_max, generation);
+    segment.entries.push_back(entry);
+    ++engine.stats_.carried;
+    engine.stats_.bytes_carried += bytes;
+    engine.stats_.bytes_written += bytes;
+  } else {
+    // Erased meanwhile, or not written for certain: the copy must not be found after a restart.
+    engine.note_erasure({block.key, generation, at.sequence});
+    engine.forget(block.key, block.entry.location);
+  }
+  --engine.reclaims_[path]->carrying;
+  engine.seal_closed();
+  return true;
+}
+
+// The header page of a segment that is given up: zeros.
+struct Engine::WipeOp final : Engine::Op {
+  WipeOp() { request.op = IoOp::write; }
+
+  bool prepare(Engine& engine) override {
+    buffer = engine.buffers_.take_small(store_page);
+    if (!buffer) return false;
+    std::ranges::fill(buffer.span(), std::byte{0});
+    request.buffer = buffer.span();
+    request.file = engine.segments_.path_of(segment).file;
+    request.offset = engine.segments_.offset(segment, 0);
+    return true;
+  }
+  bool finish(Engine& engine) override {
+    buffer.give_back();
+    if (!status && ++attempts < wipe_attempts) return false;
+    end(engine, status.has_value());
+    return true;
+  }
+  void give_up(Engine& engine, Outcome) override { end(engine, false); }
+  void end(Engine& engine, bool well) {
+    if (well) {
+      engine.segments_.free(segment);
+      engine.stats_.bytes_written += store_page;
+      ++engine.stats_.segments_reclaimed;
+    } else {
+      engine.fail_path(engine.segments_.paths()[path], "a segment cannot be wiped");
+    }
+    engine.reclaims_[path].reset();
+    engine.wiping_ = false;
+  }
+
+  std::size_t path = 0;
+  std::uint32_t segment = 0, attempts = 0;
+};
+
+// Begins where room is short and goes on where something has ended.
+void Engine::step_reclaim() {
+  for (std::size_t i = 0; i < reclaims_.size(); ++i) {
+    const Segments::Path& path = segments_.paths()[i];
+    if (!reclaims_[i] && !path.failed && path.free < free_min) {
+      if (const auto oldest = segments_.oldest_sealed(path)) begin_reclaim(i, *oldest);
+    }
+    if (reclaims_[i]) step(i);
+  }
+}
+
+void Engine::begin_reclaim(std::size_t path, std::uint32_t segment) {
+  constexpr std::size_t at_once = 256;
+  reclaims_[path] = Reclaim{.segment = segment};
+  segments_[segment].state = Segment::State::reclaiming;
+  BlockIndex::SegmentCursor cursor{};
+  std::vector<IndexedBlock> blocks;
+  for (;;) {
+    blocks.clear();
+    index_.blocks_of(segment, cursor, at_once, blocks);
+    if (blocks.empty()) return;
+    for (const IndexedBlock& block : blocks) {
+      if (pins_.contains(block.key)) {
+        reclaims_[path]->carry.push_back(block);
+      } else {
+        forget(block.key, block.entry.location);
+        ++stats_.evicted;
+      }
+    }
+  }
+}
+
+void Engine::step(std::size_t path) {
+  Reclaim& reclaim = *reclaims_[path];
+  Segment& segment = segments_[reclaim.segment];
+  using Step = Reclaim::Step;
+  if (reclaim.step == Step::carry) {
+    while (!reclaim.carry.empty() && reclaim.carrying < carrying_max) {
+      auto op = std::make_unique<CarryRead>();
+      op->path = path;
+      op->block = reclaim.carry.front();
+      op->number_in_path = segments_.number_in_path(reclaim.segment);
+      op->sequence = segment.sequence;
+      reclaim.carry.pop_front();
+      ++reclaim.carrying;
+      reclaim.must_flush = true;
+      queue(IoClass::reclaim, std::move(op));
+    }
+    if (reclaim.carrying > 0) return;
+    // What its erasures void may still be on flash, in itself, too: a crash may undo the wipe.
+    for (const Erasure& erasure : std::exchange(segment.erasures, {})) {
+      if (segments_.may_be_on_flash(erasure.sequence)) {
+        erasures_.push_back(erasure);
+        reclaim.must_flush = true;
+      }
+    }
+    reclaim.step = Step::erasures;
+    if (reclaim.must_flush) write_erasures();
+  }
+  if (reclaim.step == Step::erasures) {
+    if (reclaim.must_flush && erasures_under_way_ > 0) return;
+    reclaim.step = Step::flush;
+  }
+  if (reclaim.step == Step::flush) {
+    // Wipes become durable in the order of evictions: else an old version could outlive the newer one that followed it.
+    if (wiping_) return;
+    if (!reclaim.waiting && (reclaim.must_flush || segments_.has_stale())) {
+      reclaim.waiting = true;
+      flush_paths([this, path](bool) {
+        reclaims_[path]->waiting = false;
+        reclaims_[path]->must_flush = false;
+      });
+    }
+    if (reclaim.waiting) return;
+    wiping_ = true;
+    reclaim.step = Step::wipe;
+  }
+  if (reclaim.waiting || segment.readers > 0) return;
+  reclaim.waiting = true;
+  auto op = std::make_unique<WipeOp>();
+  op->path = path;
+  op->segment = reclaim.segment;
+  queue(IoClass::write, std::move(op), true);
+}
+
+}  // namespace artesian

@@ -1,0 +1,146 @@
+#include "store/layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "format/record.h"
+#include "platform/arena.h"
+#include "store/blocking_io.h"
+
+namespace artesian {
+namespace {
+
+constexpr std::uint64_t table_bytes = namespace_slots * 2 * store_page;
+
+Result<Superblock> read_superblock(BlockingIo& io, FileIndex file, std::span<std::byte> page) {
+  Result<Superblock> best = fail(Code::not_found, "path {}: there is no store of Artesian's", file);
+  for (const std::uint64_t offset : superblock_offsets) {
+    Result<Superblock> copy = fail(Code::corrupt, "");
+    if (auto read = io.read(file, offset, page); !read) {
+      copy = fail(std::move(read.error()));
+    } else {
+      copy = parse_superblock(page);
+    }
+    if (copy && (!best || copy->revision > best->revision)) {
+      best = std::move(copy);
+    } else if (!copy && !best && copy.error().code != Code::not_found) {
+      best = fail(copy.error().code, "path {}: offset {}: {}", file, offset, copy.error().message);
+    }
+  }
+  return best;
+}
+
+void take_slot(OpenedStore& store, std::uint32_t index, const NamespaceSlot& slot) {
+  NamespaceSlot& have = store.namespaces[index];
+  // Epochs only rise; where paths disagree (one was away when a namespace was erased), the later one counts.
+  if (slot.epoch > have.epoch || (slot.epoch == have.epoch && slot.revision > have.revision)) have = slot;
+  store.generation = std::max(store.generation, slot.epoch);
+}
+
+Status read_namespaces(BlockingIo& io, const OpenedPath& path, std::span<std::byte> table, OpenedStore& store) {
+  if (auto read = io.read(path.file, namespace_table_offset, table); !read) return read;
+  for (std::uint32_t slot = 0; slot < namespace_slots; ++slot) {
+    for (std::uint32_t copy = 0; copy < 2; ++copy) {
+      const auto page = table.subspan((slot * 2 + copy) * store_page, store_page);
+      if (auto parsed = parse_namespace_slot(page, path.superblock.store)) take_slot(store, slot, *parsed);
+    }
+  }
+  return {};
+}
+
+// Why a path cannot be one of those that are there already.
+Status check_path(const OpenedStore& store, const OpenedPath& path, std::uint64_t file_bytes) {
+  const Superblock& superblock = path.superblock;
+  if (superblock.file_bytes() > file_bytes) {
+    return fail(Code::corrupt, "path {}: has {} bytes, its superblock says {}", path.file, file_bytes,
+                superblock.file_bytes());
+  }
+  for (const OpenedPath& other : store.paths) {
+    if (other.superblock.store != superblock.store) {
+      return fail(Code::invalid, "path {}: belongs to another store than path {}", path.file, other.file);
+    }
+    if (other.superblock.path_index == superblock.path_index || other.superblock.path == superblock.path) {
+      return fail(Code::invalid, "path {}: is path {} of the store once more", path.file, other.file);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t block_bytes_that_fit(std::uint64_t segment_bytes) {
+  const std::uint64_t most_header =
+      record_header_pages(key_bytes_limit, key_bytes_limit, attribute_bytes_limit, extents_limit);
+  const std::uint64_t frame = (3 + most_header) * store_page;
+  return std::min(block_bytes_limit, segment_bytes - frame);
+}
+
+Status write_superblock(Device& device, FileIndex file, const Superblock& superblock) {
+  BlockingIo io(device);
+  auto page = Arena::reserve(store_page);
+  if (!page) return fail(std::move(page.error()));
+  encode_superblock(superblock, page->span());
+  for (const std::uint64_t offset : superblock_offsets) {
+    if (auto written = io.write(file, offset, page->span()); !written) return written;
+    if (auto flushed = io.flush(file); !flushed) return flushed;
+  }
+  return {};
+}
+
+Status format_store(Device& device, const StoreGeometry& geometry, const StoreIdentity& identity) {
+  const auto& facts = device.facts();
+  BlockingIo io(device);
+  auto zeros = Arena::reserve(store_data_offset);
+  if (!zeros) return fail(std::move(zeros.error()));
+  for (FileIndex file = 0; file < facts.file_bytes.size(); ++file) {
+    Superblock superblock{.store = identity.store, .path = identity.paths.at(file)};
+    superblock.path_index = file;
+    superblock.path_count = static_cast<std::uint32_t>(facts.file_bytes.size());
+    superblock.segment_bytes = geometry.segment_bytes;
+    superblock.block_bytes_max = geometry.block_bytes_max;
+    superblock.secret = identity.secret;
+    const std::uint64_t data = facts.file_bytes[file] - std::min(facts.file_bytes[file], superblock.data_offset);
+    superblock.segments = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(data / std::max<std::uint64_t>(geometry.segment_bytes, 1), segments_limit));
+    if (auto checked = check_superblock(superblock); !checked) return checked;
+    if (geometry.block_bytes_max > block_bytes_that_fit(geometry.segment_bytes)) {
+      return fail(Code::invalid, "blocks of up to {} do not fit into segments of {}",
+                  format_size(geometry.block_bytes_max), format_size(geometry.segment_bytes));
+    }
+    // Superblocks last: until then this is no store.
+    if (auto written = io.write(file, 0, zeros->span()); !written) return written;
+    if (auto flushed = io.flush(file); !flushed) return flushed;
+    if (auto written = write_superblock(device, file, superblock); !written) return written;
+  }
+  return {};
+}
+
+Result<OpenedStore> open_store_layout(Device& device, const std::function<void(std::string_view)>& report) {
+  BlockingIo io(device);
+  auto memory = Arena::reserve(table_bytes);
+  if (!memory) return fail(std::move(memory.error()));
+  OpenedStore store;
+  store.namespaces.resize(namespace_slots);
+  Error first{.code = Code::invalid, .message = "a store needs at least one path"};
+  const auto& facts = device.facts();
+  for (FileIndex file = 0; file < facts.file_bytes.size(); ++file) {
+    const auto use = [&]() -> Status {
+      auto superblock = read_superblock(io, file, memory->span().first(store_page));
+      if (!superblock) return fail(std::move(superblock.error()));
+      OpenedPath path{.file = file, .superblock = std::move(*superblock)};
+      if (auto checked = check_path(store, path, facts.file_bytes[file]); !checked) return checked;
+      if (auto read = read_namespaces(io, path, memory->span(), store); !read) return read;
+      store.generation = std::max(store.generation, path.superblock.generation);
+      store.paths.push_back(std::move(path));
+      return {};
+    };
+    auto used = use();
+    if (used) continue;
+    if (report) report(used.error().message + "; its blocks are not there");
+    if (first.code == Code::invalid) first = std::move(used.error());
+  }
+  if (store.paths.empty()) return fail(std::move(first));
+  return store;
+}
+
+}  // namespace artesian

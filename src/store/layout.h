@@ -1,0 +1,54 @@
+// The fixed parts of a store's paths: superblocks and namespace tables, made and opened. A path is a file of the
+// device, from its first byte to its last.
+//
+// Threads: none but the caller's; the device is nobody else's meanwhile. Errors name the path by its file number: who
+// opened the device knows what it is called.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "format/store_format.h"
+
+namespace artesian {
+
+struct StoreGeometry {
+  std::uint64_t segment_bytes = 128 * MiB;
+  std::uint64_t block_bytes_max = 16 * MiB;  // at most what a segment has room for
+};
+
+// Everything random about a store, from outside.
+struct StoreIdentity {
+  Id store{};
+  std::vector<Id> paths;  // one for each file of the device
+  HashSecret secret{};
+};
+
+// Writes an empty store over the files of the device, whose sizes are the caps. Durable when it returns well.
+Status format_store(Device& device, const StoreGeometry& geometry, const StoreIdentity& identity);
+
+struct OpenedPath {
+  FileIndex file = 0;
+  Superblock superblock;
+};
+
+struct OpenedStore {
+  std::vector<OpenedPath> paths;          // those that are usable
+  std::vector<NamespaceSlot> namespaces;  // by slot; an epoch of 0 where the slot is free
+  std::uint64_t generation = 0;           // nothing that was written before is above
+};
+
+// Reads superblocks and namespace tables of all paths. A path that cannot be used is left out and said to `report`;
+// with none left, the first one's error.
+Result<OpenedStore> open_store_layout(Device& device, const std::function<void(std::string_view)>& report);
+
+// Writes the superblock of a path, one copy made durable before the other is touched.
+Status write_superblock(Device& device, FileIndex file, const Superblock& superblock);
+
+// The largest block that fits into a segment beside header page, its own header, an index entry and the footer.
+std::uint64_t block_bytes_that_fit(std::uint64_t segment_bytes);
+
+}  // namespace artesian
