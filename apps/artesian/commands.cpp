@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::array group_table = {
     GroupInfo{"bench", "Measure, and compare with the goals"},
+    GroupInfo{"store", "Keep KV blocks on flash"},
 };
 
 constexpr std::array command_table = {
@@ -19,6 +20,13 @@ constexpr std::array command_table = {
     CommandInfo{"bench device", "Measure a drive by request size and queue depth", setup_bench_device},
     CommandInfo{"bench policy", "Replay expert routes through the eviction policies", setup_bench_policy},
     CommandInfo{"bench weights", "Run models larger than memory through the door and without it", setup_bench_weights},
+    CommandInfo{"store init", "Make an empty store", setup_store_init},
+    CommandInfo{"store stat", "Tell how full a store is", setup_store_stat},
+    CommandInfo{"store ls", "List its blocks", setup_store_ls},
+    CommandInfo{"store verify", "Read and check every byte of it", setup_store_verify},
+    CommandInfo{"store put", "Keep a file as a block", setup_store_put},
+    CommandInfo{"store get", "Bring a block back into a file", setup_store_get},
+    CommandInfo{"store rm", "Erase a block", setup_store_rm},
     CommandInfo{"completion", "Print the completion script for a shell", setup_completion},
 };
 

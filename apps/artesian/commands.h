@@ -74,6 +74,13 @@ Action setup_inspect(CLI::App& command, const Context& context);
 Action setup_bench_device(CLI::App& command, const Context& context);
 Action setup_bench_policy(CLI::App& command, const Context& context);
 Action setup_bench_weights(CLI::App& command, const Context& context);
+Action setup_store_init(CLI::App& command, const Context& context);
+Action setup_store_stat(CLI::App& command, const Context& context);
+Action setup_store_ls(CLI::App& command, const Context& context);
+Action setup_store_verify(CLI::App& command, const Context& context);
+Action setup_store_put(CLI::App& command, const Context& context);
+Action setup_store_get(CLI::App& command, const Context& context);
+Action setup_store_rm(CLI::App& command, const Context& context);
 Action setup_completion(CLI::App& command, const Context& context);
 
 }  // namespace artesian::cli

@@ -447,6 +447,51 @@ END
   has err "not possible with the model"
 }
 
+scenario_store() {
+  # On the disk of the tree: a memory file system may refuse direct reads.
+  local dir ns=(--weights sha256:77ab)
+  dir=$(mktemp -d "$tree/store-XXXXXX") && trap 'rm -rf "$work" "$dir"' EXIT
+  want 2 "$artesian" store stat --path "$dir"
+  one_line
+  want 0 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M
+  want 1 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M # it is not empty
+  one_line
+  [ "$(stat -c %s "$dir/artesian.store")" -le $((24 << 20)) ] || bad "larger than its cap"
+  [ "$(stat -c %a "$dir/artesian.store")" = 600 ] || bad "others may read it"
+  head -c 100000 /dev/urandom >block
+  want 0 "$artesian" store put --path "$dir" "${ns[@]}" one block
+  has out 'one: stored'
+  want 0 "$artesian" store put --path "$dir" "${ns[@]}" one block
+  has out 'one: present'
+  want 0 "$artesian" store put --path "$dir" "${ns[@]}" hex:00ff block
+  want 0 "$artesian" store get --path "$dir" "${ns[@]}" one back
+  cmp block back || bad "not the same bytes"
+  want 1 "$artesian" store get --path "$dir" --weights sha256:other one other # another namespace
+  has err 'miss'
+  want 0 "$artesian" store ls --path "$dir"
+  has out ' 100000  one'
+  has out ' 100000  hex:00ff'
+  want 0 "$artesian" store ls --path "$dir" --json
+  want 0 "$artesian" store stat --path "$dir" --json
+  python3 -c 'import json, sys
+sys.exit(json.load(open("out"))["blocks"] != 2)' || bad "not two blocks: $(cat out)"
+  want 0 "$artesian" store stat --path "$dir"
+  has out '2 blocks'
+  want 0 "$artesian" store rm --path "$dir" "${ns[@]}" one
+  want 1 "$artesian" store rm --path "$dir" "${ns[@]}" one
+  want 1 "$artesian" store get --path "$dir" "${ns[@]}" one back
+  want 0 "$artesian" store verify --path "$dir"
+  has out '1 blocks'
+  want 2 "$artesian" store put --path "$dir" "${ns[@]}" hex:0 block
+  one_line
+  want 2 "$artesian" store put --path "$dir" "${ns[@]}" big "$artesian" # beyond --block-max
+  want 2 "$artesian" store get --path "$dir" one back                    # no namespace without weights
+  # a flipped bit is found, and never handed out
+  printf '\377' | dd of="$dir/artesian.store" bs=1 seek=$((2097152 + 26 * 4096 + 4096 * 2 + 8000)) conv=notrunc 2>/dev/null
+  want 1 "$artesian" store verify --path "$dir"
+  want 1 "$artesian" store get --path "$dir" "${ns[@]}" hex:00ff back
+}
+
 scenario_completion() {
   want 0 "$artesian" completion bash
   mv out script
@@ -455,7 +500,7 @@ scenario_completion() {
     bash -c 'source ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _artesian; printf "%s\n" "${COMPREPLY[@]}"' _ "$@"
   }
   complete_line artesian '' >out
-  for word in run inspect stat bench completion --help --version; do has out "$word"; done
+  for word in run inspect stat bench store completion --help --version; do has out "$word"; done
   complete_line artesian bench '' >out
   for word in device policy weights; do has out "$word"; done
   complete_line artesian bench device --over >out
@@ -470,7 +515,7 @@ scenario_completion() {
 
 scenario_help() {
   want 0 "$artesian" --help
-  for command in run inspect stat bench completion; do
+  for command in run inspect stat bench store completion; do
     has out "$command"
   done
   want 0 "$artesian" run --help

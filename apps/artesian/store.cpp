@@ -1,0 +1,316 @@
+// artesian store: makes a KV store, shows and verifies what is in it, and moves single blocks between it and files.
+#include "commands.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "platform/arena.h"
+#include "platform/file.h"
+#include "store/store_files.h"
+
+namespace artesian::cli {
+namespace {
+
+struct StoreOptions {
+  std::vector<std::string> paths;
+  NamespaceFields ns;
+  std::string key, file;
+  std::uint64_t size = 0;
+  StoreGeometry geometry;
+  bool overwrite = false, json = false;
+};
+using Options = std::shared_ptr<StoreOptions>;
+
+StoreFilesOptions files_of(const StoreOptions& options) {
+  StoreFilesOptions files{.geometry = options.geometry};
+  for (const std::string& path : options.paths) files.paths.push_back({.path = path, .bytes = options.size});
+  files.engine.report = [](std::string_view text) {
+    std::fprintf(stderr, "artesian: store: %.*s\n", static_cast<int>(text.size()), text.data());
+  };
+  return files;
+}
+
+Options add_paths(CLI::App& command) {
+  auto options = std::make_shared<StoreOptions>();
+  command.add_option("--path", options->paths, "A file, folder or block device of the store; once for each")
+      ->required();
+  return options;
+}
+
+void add_namespace(CLI::App& command, StoreOptions& options) {
+  command.add_option("--weights", options.ns.weights, "Fingerprint of the weights that the KV belongs to")->required();
+  command.add_option("--model", options.ns.model, "Name of the model");
+  command.add_option("--dtype", options.ns.dtype, "Type of the KV's numbers");
+  command.add_option("--layout", options.ns.layout, "How a block lies in memory");
+  command.add_option("--adapter", options.ns.adapter, "Adapter in use");
+}
+
+// As text where it is text, else "hex:...".
+std::string key_text(std::span<const std::byte> key) {
+  std::string text(reinterpret_cast<const char*>(key.data()), key.size());
+  const auto plain = [](char c) { return c > ' ' && c < 127; };
+  if (std::ranges::all_of(text, plain) && !text.starts_with("hex:")) return text;
+  std::string hex = "hex:";
+  for (const std::byte value : key) hex += fmt::format("{:02x}", static_cast<unsigned>(value));
+  return hex;
+}
+
+Result<std::vector<std::byte>> parse_key(const std::string& text) {
+  std::vector<std::byte> key;
+  if (!text.starts_with("hex:")) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  }
+  for (std::size_t at = 4; at < text.size(); at += 2) {
+    unsigned value = 0;
+    const char* end = text.data() + std::min(at + 2, text.size());
+    const auto [stop, error] = std::from_chars(text.data() + at, end, value, 16);
+    if (error != std::errc() || stop != text.data() + at + 2) {
+      return fail(Code::invalid, "store: '{}' is not hex: and pairs of digits", text);
+    }
+    key.push_back(static_cast<std::byte>(value));
+  }
+  return key;
+}
+
+Result<int> init(const StoreOptions& options) {
+  if (auto made = create_store(files_of(options), options.overwrite); !made) return fail(std::move(made.error()));
+  std::printf("A store of %s in %zu path%s.\n", format_size(options.size * options.paths.size()).c_str(),
+              options.paths.size(), options.paths.size() == 1 ? "" : "s");
+  return exit_ok;
+}
+
+Result<int> stat(const StoreOptions& options) {
+  auto store = open_store(files_of(options));
+  if (!store) return fail(std::move(store.error()));
+  const StoreStats stats = (*store)->stats();
+  const auto namespaces = (*store)->namespaces();
+  if (options.json) {
+    nlohmann::json spaces = nlohmann::json::array();
+    for (const auto& ns : namespaces) spaces.push_back(nlohmann::json::parse(ns.text, nullptr, false));
+    const nlohmann::json report{{"blocks", stats.blocks},
+                                {"capacity_bytes", stats.capacity_bytes},
+                                {"live_bytes", stats.live_bytes},
+                                {"segments", stats.segments},
+                                {"segments_free", stats.segments_free},
+                                {"records_skipped", stats.records_skipped},
+                                {"index_bytes", stats.index_bytes},
+                                {"paths", stats.paths},
+                                {"paths_failed", stats.paths_failed},
+                                {"namespaces", spaces}};
+    std::printf("%s\n", report.dump().c_str());
+    return exit_ok;
+  }
+  std::printf("%llu blocks, %s of %s (%.1f %%) in use\n", static_cast<unsigned long long>(stats.blocks),
+              format_size(stats.live_bytes).c_str(), format_size(stats.capacity_bytes).c_str(),
+              100.0 * static_cast<double>(stats.live_bytes) / static_cast<double>(stats.capacity_bytes));
+  std::printf("%llu of %llu segments are free; %u of %zu paths are in use\n",
+              static_cast<unsigned long long>(stats.segments_free), static_cast<unsigned long long>(stats.segments),
+              stats.paths - stats.paths_failed, options.paths.size());
+  std::printf("the index takes %s of memory\n", format_size(stats.index_bytes).c_str());
+  if (stats.records_skipped > 0) {
+    std::printf("%llu broken records were skipped\n", static_cast<unsigned long long>(stats.records_skipped));
+  }
+  for (const auto& ns : namespaces) std::printf("namespace %s\n", ns.text.c_str());
+  return exit_ok;
+}
+
+Result<int> list(const StoreOptions& options) {
+  auto store = open_store(files_of(options));
+  if (!store) return fail(std::move(store.error()));
+  for (const auto& ns : (*store)->namespaces()) {
+    if (!options.json) std::printf("# %s\n", ns.text.c_str());
+    const auto show = [&](const BlockFacts& facts) {
+      if (options.json) {
+        const nlohmann::json line{{"namespace", nlohmann::json::parse(ns.text, nullptr, false)},
+                                  {"key", key_text(facts.key)},
+                                  {"parent", key_text(facts.parent)},
+                                  {"bytes", facts.bytes},
+                                  {"flash_bytes", facts.flash_bytes},
+                                  {"generation", facts.generation},
+                                  {"session", facts.hints.session},
+                                  {"position", facts.hints.position},
+                                  {"tokens", facts.hints.tokens}};
+        std::printf("%s\n", line.dump().c_str());
+      } else {
+        std::printf("%12llu  %s\n", static_cast<unsigned long long>(facts.bytes), key_text(facts.key).c_str());
+      }
+      return true;
+    };
+    if (auto listed = (*store)->list(ns.id, show); !listed) return fail(std::move(listed.error()));
+  }
+  return exit_ok;
+}
+
+Result<int> verify(const StoreOptions& options) {
+  auto store = open_store(files_of(options));
+  if (!store) return fail(std::move(store.error()));
+  const std::uint64_t all = (*store)->stats().blocks;
+  std::uint64_t next = 0;
+  const auto progress = [&](const VerifyReport& now) {
+    if (now.blocks < next) return;
+    next = now.blocks + all / 100 + 1;
+    std::fprintf(stderr, "\r%llu of %llu blocks, %s", static_cast<unsigned long long>(now.blocks),
+                 static_cast<unsigned long long>(all), format_bytes(now.bytes).c_str());
+  };
+  const auto report = (*store)->verify(progress);
+  if (next > 0) std::fprintf(stderr, "\n");
+  if (!report) return fail(report.error());
+  const std::uint64_t skipped = (*store)->stats().records_skipped;
+  if (options.json) {
+    const nlohmann::json line{
+        {"blocks", report->blocks}, {"bytes", report->bytes}, {"bad", report->bad}, {"records_skipped", skipped}};
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    std::printf("%llu blocks, %s: %llu bad, %llu records skipped at opening\n",
+                static_cast<unsigned long long>(report->blocks), format_bytes(report->bytes).c_str(),
+                static_cast<unsigned long long>(report->bad), static_cast<unsigned long long>(skipped));
+  }
+  return report->bad + skipped > 0 ? exit_missed : exit_ok;
+}
+
+struct OpenBlock {
+  std::unique_ptr<Store> store;
+  NamespaceId ns = 0;
+  std::vector<std::byte> key;
+};
+
+Result<OpenBlock> open_block(const StoreOptions& options) {
+  auto key = parse_key(options.key);
+  if (!key) return fail(std::move(key.error()));
+  auto store = open_store(files_of(options));
+  if (!store) return fail(std::move(store.error()));
+  const auto ns = (*store)->open_namespace(options.ns);
+  if (!ns) return fail(ns.error());
+  return OpenBlock{.store = std::move(*store), .ns = *ns, .key = std::move(*key)};
+}
+
+Result<int> put(const StoreOptions& options) {
+  const auto file = File::open(options.file, {});
+  if (!file) return fail(file.error());
+  const auto bytes = file->size();
+  if (!bytes) return fail(bytes.error());
+  if (*bytes == 0 || *bytes > block_bytes_limit) {
+    return fail(Code::invalid, "store put: {}: has {} bytes, a block has 1 to {}", options.file, *bytes,
+                block_bytes_limit);
+  }
+  auto memory = Arena::reserve(*bytes);
+  if (!memory) return fail(std::move(memory.error()));
+  const auto data = memory->span().first(*bytes);
+  if (auto read = file->read(0, data); !read) return fail(std::move(read.error()));
+  auto open = open_block(options);
+  if (!open) return fail(std::move(open.error()));
+  Put item{.key = open->key, .data = data};
+  open->store->put(open->ns, std::span(&item, 1));
+  if (item.outcome != Outcome::stored && item.outcome != Outcome::present) {
+    const Code code = item.outcome == Outcome::invalid ? Code::invalid : Code::rejected;
+    return fail(code, "store put: {}: {} ({} bytes)", options.key, outcome_name(item.outcome), *bytes);
+  }
+  if (auto flushed = open->store->flush(); !flushed) return fail(std::move(flushed.error()));
+  std::printf("%s: %s\n", options.key.c_str(), outcome_name(item.outcome));
+  return exit_ok;
+}
+
+Result<int> get(const StoreOptions& options) {
+  auto open = open_block(options);
+  if (!open) return fail(std::move(open.error()));
+  auto memory = Arena::reserve(block_bytes_limit);
+  if (!memory) return fail(std::move(memory.error()));
+  Get item{.key = open->key, .buffer = memory->span()};
+  open->store->get(open->ns, std::span(&item, 1));
+  if (item.outcome != Outcome::hit) {
+    std::fprintf(stderr, "artesian: store get: %s: %s\n", options.key.c_str(), outcome_name(item.outcome));
+    return exit_missed;
+  }
+  const auto file = File::open(options.file, {.write = true, .create = true});
+  if (!file) return fail(file.error());
+  if (auto cut = file->truncate(0); !cut) return fail(std::move(cut.error()));
+  if (auto written = file->write(0, memory->span().first(item.bytes)); !written)
+    return fail(std::move(written.error()));
+  return exit_ok;
+}
+
+Result<int> remove(const StoreOptions& options) {
+  auto open = open_block(options);
+  if (!open) return fail(std::move(open.error()));
+  Probe item{.key = open->key};
+  open->store->erase(open->ns, std::span(&item, 1));
+  if (item.outcome != Outcome::hit) {
+    std::fprintf(stderr, "artesian: store rm: %s: %s\n", options.key.c_str(), outcome_name(item.outcome));
+    return exit_missed;
+  }
+  if (auto flushed = open->store->flush(); !flushed) return fail(std::move(flushed.error()));
+  return exit_ok;
+}
+
+void add_json(CLI::App& command, StoreOptions& options, const std::string& what) {
+  command.add_flag("--json", options.json, what);
+}
+
+}  // namespace
+
+Action setup_store_init(CLI::App& command, const Context&) {
+  const Options options = add_paths(command);
+  add_size(command, "--size", options->size, "Cap of each path, all metadata included; taken at once")->required();
+  add_size(command, "--segment", options->geometry.segment_bytes,
+           "Size of a segment: the drive's reclaim unit where it is known")
+      ->default_str("128M");
+  add_size(command, "--block-max", options->geometry.block_bytes_max, "The largest block")->default_str("16M");
+  command.add_flag("--overwrite", options->overwrite, "Also over a file that is not empty, or a block device");
+  set_examples(command, {"artesian store init --path /mnt/nvme/kv --size 200G",
+                         "artesian store init --path /mnt/a --path /mnt/b --size 1T --segment 1G --block-max 64M"});
+  return [options] { return init(*options); };
+}
+
+Action setup_store_stat(CLI::App& command, const Context&) {
+  const Options options = add_paths(command);
+  add_json(command, *options, "One JSON object");
+  set_examples(command, {"artesian store stat --path /mnt/nvme/kv"});
+  return [options] { return stat(*options); };
+}
+
+Action setup_store_ls(CLI::App& command, const Context&) {
+  const Options options = add_paths(command);
+  add_json(command, *options, "A JSON object for each block, a line each");
+  set_examples(command, {"artesian store ls --path /mnt/nvme/kv", "artesian store ls --path /mnt/nvme/kv --json"});
+  return [options] { return list(*options); };
+}
+
+Action setup_store_verify(CLI::App& command, const Context&) {
+  const Options options = add_paths(command);
+  add_json(command, *options, "One JSON object");
+  set_examples(command, {"artesian store verify --path /mnt/nvme/kv"});
+  return [options] { return verify(*options); };
+}
+
+Action setup_store_put(CLI::App& command, const Context&) {
+  const Options options = add_paths(command);
+  add_namespace(command, *options);
+  command.add_option("KEY", options->key, "Text, or hex: and pairs of digits")->required();
+  command.add_option("FILE", options->file, "Its content becomes the block")->required();
+  set_examples(command, {"artesian store put --path /mnt/nvme/kv --weights sha256:77ab greeting block.bin"});
+  return [options] { return put(*options); };
+}
+
+Action setup_store_get(CLI::App& command, const Context&) {
+  const Options options = add_paths(command);
+  add_namespace(command, *options);
+  command.add_option("KEY", options->key, "Text, or hex: and pairs of digits")->required();
+  command.add_option("FILE", options->file, "Is written, and made if it is not there")->required();
+  set_examples(command, {"artesian store get --path /mnt/nvme/kv --weights sha256:77ab greeting back.bin"});
+  return [options] { return get(*options); };
+}
+
+Action setup_store_rm(CLI::App& command, const Context&) {
+  const Options options = add_paths(command);
+  add_namespace(command, *options);
+  command.add_option("KEY", options->key, "Text, or hex: and pairs of digits")->required();
+  set_examples(command, {"artesian store rm --path /mnt/nvme/kv --weights sha256:77ab greeting"});
+  return [options] { return remove(*options); };
+}
+
+}  // namespace artesian::cli
