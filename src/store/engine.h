@@ -178,6 +178,7 @@ class Engine final : public Store {
   void step_reclaim();
   void begin_reclaim(std::size_t path, std::uint32_t segment);
   void step(std::size_t path);
+  void finish_reclaims(Lock& lock);
 
   std::shared_ptr<void> owned_;  // first, so that it goes last
   Device& device_;

@@ -523,6 +523,7 @@ Status Engine::flush() {
     }
   }
   if (erasures_failed_) return fail(Code::device_failed, "erased keys cannot be written down; they may come back");
+  finish_reclaims(lock);
   std::optional<bool> flushed;
   flush_paths([&](bool well) { flushed = well; });
   start_queued();

@@ -190,6 +190,15 @@ void Engine::step_reclaim() {
   }
 }
 
+// Waits for those under way: what they have evicted is gone, and a flush behind the wipe keeps it from coming back.
+void Engine::finish_reclaims(Lock& lock) {
+  for (std::size_t path = 0; path < reclaims_.size(); ++path) {
+    if (!reclaims_[path]) continue;
+    const std::uint64_t sequence = segments_[reclaims_[path]->segment].sequence;
+    drive_until(lock, [&] { return !reclaims_[path] || segments_[reclaims_[path]->segment].sequence != sequence; });
+  }
+}
+
 void Engine::begin_reclaim(std::size_t path, std::uint32_t segment) {
   constexpr std::size_t at_once = 256;
   reclaims_[path] = Reclaim{.segment = segment};
