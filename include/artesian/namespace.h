@@ -16,6 +16,9 @@ struct NamespaceFields {
   std::uint32_t rank = 0, world_size = 1;
   std::string adapter;  // LoRA, if one is in use
   std::string salt;     // a tenant's secret; is in the digest and nowhere else
+  // Not part of what a namespace is: how its new blocks are written. "none" (as ""), or "exponent": without loss, for
+  // KV of a dtype that is bf16, fp16 or fp8; a block that does not shrink is stored as it is.
+  std::string codec;
 };
 
 }  // namespace artesian

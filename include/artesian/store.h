@@ -92,8 +92,10 @@ struct StoreStats {
   std::uint64_t blocks = 0, capacity_bytes = 0, live_bytes = 0;
   std::uint64_t segments = 0, segments_free = 0;
   std::uint64_t hits = 0, memory_hits = 0, misses = 0, corrupt = 0, late = 0, failed = 0;
+  std::uint64_t staged = 0;  // blocks brought into memory ahead of time
   std::uint64_t stored = 0, present = 0, shed = 0, put_failed = 0;
   std::uint64_t bytes_read = 0, bytes_put = 0, bytes_carried = 0, bytes_written = 0;  // written: all, headers and all
+  std::uint64_t bytes_saved = 0;                                                      // by codecs, of bytes_put
   std::uint64_t evicted = 0, carried = 0, erased = 0, segments_reclaimed = 0;
   std::uint64_t pinned = 0;
   std::uint64_t index_bytes = 0, memory_bytes = 0, buffer_bytes = 0;  // of memory
@@ -125,6 +127,9 @@ class Store {
   // A batch: never blocks; `done` is called once, by whichever thread answers the last item.
   virtual void submit(NamespaceId ns, std::span<Put> items, const Batch& batch, std::function<void()> done) = 0;
   virtual void submit(NamespaceId ns, std::span<Get> items, const Batch& batch, std::function<void()> done) = 0;
+  // Brings blocks into the memory tier by the batch's deadline, so that a get finds them there. hit: it is there now;
+  // rejected: the tier is not made for a block of that size.
+  virtual void stage(NamespaceId ns, std::span<Probe> items, const Batch& batch, std::function<void()> done) = 0;
   // Moves I/O on without waiting, or until something was answered or `until` has passed.
   virtual void poll() = 0;
   virtual void wait(Nanos until) = 0;

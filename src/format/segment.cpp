@@ -38,6 +38,7 @@ enum EntryAt : std::size_t {
   entry_kind = 47,
   entry_position = 48,
   entry_lifetime = 52,
+  entry_codec = 53,
   entry_session = 56,
 };
 
@@ -137,6 +138,7 @@ void encode_index(std::span<const IndexEntry> entries, std::span<std::byte> page
     store_le(to, entry_kind, entry.kind);
     store_le(to, entry_position, entry.position);
     store_le(to, entry_lifetime, entry.lifetime);
+    store_le(to, entry_codec, entry.codec);
     store_le(to, entry_session, entry.session);
   }
 }
@@ -158,6 +160,7 @@ Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, co
     entry.kind = load_le<RecordKind>(from, entry_kind);
     entry.position = load_le<std::uint32_t>(from, entry_position);
     entry.lifetime = load_le<std::uint8_t>(from, entry_lifetime);
+    entry.codec = load_le<std::uint8_t>(from, entry_codec);
     entry.session = load_le<std::uint64_t>(from, entry_session);
     const bool known = entry.kind == RecordKind::block || entry.kind == RecordKind::erasures;
     if (!known || entry.page == 0 || entry.header_pages == 0 || entry.pages < entry.header_pages ||

@@ -45,6 +45,7 @@ struct IndexEntry {
   RecordKind kind = RecordKind::block;
   std::uint32_t position = 0;
   std::uint8_t lifetime = 0;
+  std::uint8_t codec = 0;  // as in the record
   std::uint64_t session = 0;
 };
 constexpr std::size_t index_entry_bytes = 64;

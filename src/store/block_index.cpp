@@ -31,7 +31,8 @@ BlockLocation BlockIndex::location_of(BlockId id) const {
           .page = static_cast<std::uint32_t>(node.page),
           .pages = static_cast<std::uint16_t>(node.pages),
           .header_pages = static_cast<std::uint8_t>(node.header_pages),
-          .lifetime = static_cast<std::uint8_t>(node.lifetime)};
+          .lifetime = static_cast<std::uint8_t>(node.lifetime),
+          .coded = node.coded != 0};
 }
 
 void BlockIndex::set_location(BlockId id, const BlockLocation& location) {
@@ -40,6 +41,7 @@ void BlockIndex::set_location(BlockId id, const BlockLocation& location) {
   node.pages = location.pages & pages_max;
   node.header_pages = location.header_pages & small_max;
   node.lifetime = location.lifetime & small_max;
+  node.coded = location.coded ? 1 : 0;
 }
 
 Status BlockIndex::check(const BlockLocation& location) const {

@@ -27,6 +27,7 @@ struct BlockLocation {
   std::uint16_t pages = 0;        // header and payload; below 2^15
   std::uint8_t header_pages = 0;  // below 16
   std::uint8_t lifetime = 0;      // lifetime class; below 16
+  bool coded = false;             // by a codec: the payload is not the block as it is
 
   bool operator==(const BlockLocation&) const = default;
 };

@@ -29,6 +29,7 @@ struct BlockNode {
   std::uint64_t next : block_id_bits;
   std::uint64_t header_pages : 4;
   std::uint64_t lifetime : 4;
+  std::uint64_t coded : 1;
   std::uint64_t previous_is_parent : 1;
   std::uint64_t previous : block_id_bits;
   std::uint64_t page : 22;  // of 4 KiB, in a segment of at most 16 GiB

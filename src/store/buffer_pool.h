@@ -25,6 +25,7 @@ class BufferPool {
 
     std::span<std::byte> span() const { return memory_.span().first(bytes_); }
     explicit operator bool() const { return pool_ != nullptr; }
+    void shrink(std::uint64_t bytes) { bytes_ = bytes; }  // of what is to be seen
     void give_back();
 
    private:

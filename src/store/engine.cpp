@@ -36,7 +36,8 @@ Result<std::unique_ptr<Engine>> Engine::open(Device& device, const Clock& clock,
     bytes += path.superblock.segments * path.superblock.segment_bytes;
     segments += path.superblock.segments;
   }
-  const std::uint64_t blocks = settings.blocks_max != 0 ? settings.blocks_max : bytes / bytes_a_block + 1024;
+  const std::uint64_t blocks = std::min(settings.blocks_max != 0 ? settings.blocks_max : bytes / bytes_a_block + 1024,
+                                        BlockIndex::blocks_limit(static_cast<std::uint32_t>(segments)));
   auto index = BlockIndex::create(blocks, static_cast<std::uint32_t>(segments));
   if (!index) return fail(std::move(index.error()));
   std::unique_ptr<Engine> engine(new Engine(device, clock, std::move(settings), std::move(*opened), std::move(*index)));
@@ -144,7 +145,8 @@ void Engine::take_entry(std::uint32_t number, const IndexEntry& entry) {
                                .page = entry.page,
                                .pages = entry.pages,
                                .header_pages = entry.header_pages,
-                               .lifetime = std::min<std::uint8_t>(entry.lifetime, lifetimes_limit - 1)};
+                               .lifetime = std::min<std::uint8_t>(entry.lifetime, lifetimes_limit - 1),
+                               .coded = entry.codec != 0};
   if (const auto have = index_.find(entry.key)) {
     const std::uint64_t other = generation_on_flash(entry.key, have->location);
     const std::uint64_t sequence = segments_[have->location.segment].sequence;
@@ -244,6 +246,8 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   }
   const auto digest = namespace_digest(fields);
   if (!digest) return fail(digest.error());
+  const CodecInfo* codec = find_codec(fields.codec.empty() ? "none" : fields.codec);
+  if (codec == nullptr) return fail(Code::invalid, "'{}' is no codec of a store's", fields.codec);
   const nlohmann::json text{{"model", fields.model},     {"weights", fields.weights},
                             {"dtype", fields.dtype},     {"layout", fields.layout},
                             {"rank", fields.rank},       {"block_tokens", fields.block_tokens},
@@ -258,6 +262,8 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   auto place = std::ranges::find_if(namespaces_, same);
   if (place != namespaces_.end()) {
     place->used = true;
+    place->codec = codec->id;
+    place->type = element_type(fields.dtype);
     return static_cast<NamespaceId>(place - namespaces_.begin());
   }
   place = std::ranges::find_if(namespaces_, [](const Namespace& ns) { return ns.slot.epoch == 0; });
@@ -266,6 +272,8 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   }
   place->slot = {.revision = 0, .epoch = ++generation_, .digest = *digest, .text = std::move(line)};
   place->used = true;
+  place->codec = codec->id;
+  place->type = element_type(fields.dtype);
   const auto id = static_cast<NamespaceId>(place - namespaces_.begin());
   if (auto written = write_slot(lock, id); !written) {
     namespaces_[id] = {};

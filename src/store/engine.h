@@ -20,6 +20,7 @@
 #include "device/device.h"
 #include "store/block_index.h"
 #include "store/buffer_pool.h"
+#include "store/codec_pool.h"
 #include "store/gather.h"
 #include "store/layout.h"
 #include "store/memory_tier.h"
@@ -53,6 +54,7 @@ class Engine final : public Store {
   Status erase_namespace(NamespaceId ns) override;
   void submit(NamespaceId ns, std::span<Put> items, const Batch& batch, std::function<void()> done) override;
   void submit(NamespaceId ns, std::span<Get> items, const Batch& batch, std::function<void()> done) override;
+  void stage(NamespaceId ns, std::span<Probe> items, const Batch& batch, std::function<void()> done) override;
   void poll() override;
   void wait(Nanos until) override;
   Nanos now() const override { return clock_.now(); }
@@ -110,6 +112,8 @@ class Engine final : public Store {
   struct Namespace {
     NamespaceSlot slot;
     bool used = false;
+    CodecId codec = CodecId::none;  // of what is put
+    ElementType type = ElementType::unknown;
   };
   struct Pinned {
     std::uint32_t count = 0, pages = 0;
@@ -160,6 +164,8 @@ class Engine final : public Store {
   // engine_get.cpp
   Outcome begin_get(const Namespace& ns, Get& item, const Batch& batch, const std::shared_ptr<Pending>& pending,
                     std::shared_ptr<const MemoryBlock>& in_memory);
+  Outcome begin_stage(const Namespace& ns, Probe& item, const Batch& batch, const std::shared_ptr<Pending>& pending);
+  void queue_get(const Namespace& ns, const BlockLocation& location, const Batch& batch, std::unique_ptr<GetOp> op);
 
   // engine_put.cpp
   std::optional<Place> place(std::uint32_t pages, std::uint8_t lifetime, const Segments::Path* only);
@@ -187,6 +193,7 @@ class Engine final : public Store {
   Id store_{};
   HashSecret secret_{};
   std::uint64_t block_bytes_max_ = 0;
+  CodecPool codecs_;
 
   mutable std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;

@@ -17,6 +17,9 @@ Pieces<std::byte> room_of(const Get& item) {
 
 struct Engine::GetOp final : Engine::Op {
   GetOp(Get& get, std::shared_ptr<Pending> pending) : item(get), batch(std::move(pending)) {}
+  // For the memory tier alone.
+  GetOp(Probe& probe, std::shared_ptr<Pending> pending)
+      : item(own), batch(std::move(pending)), own{.key = probe.key}, staged(&probe) {}
 
   Pieces<std::byte> room() const { return room_of(item); }
   std::uint64_t header_bytes() const { return location.header_pages * store_page; }
@@ -29,9 +32,13 @@ struct Engine::GetOp final : Engine::Op {
   bool finish(Engine& engine) override;
   void give_up(Engine& engine, Outcome why) override;
   void wipe();
+  void end(Engine& engine, Outcome what);
 
   Get& item;
   std::shared_ptr<Pending> batch;
+  Get own;
+  Probe* staged = nullptr;  // the block has no other room than `own_memory`
+  std::unique_ptr<std::byte[]> own_memory;
   NamespaceDigest ns{};
   std::uint64_t epoch = 0, sequence = 0;
   KeyHash key;
@@ -64,7 +71,7 @@ bool Engine::GetOp::plan_direct(std::uint64_t alignment) {
 }
 
 bool Engine::GetOp::prepare(Engine& engine) {
-  const bool direct = plan_direct(engine.device_.facts().alignment);
+  const bool direct = !location.coded && staged == nullptr && plan_direct(engine.device_.facts().alignment);
   if (!direct) {
     pieces.assign(1, {});
     direct_bytes = 0;
@@ -86,11 +93,17 @@ void Engine::GetOp::check(Engine& engine) {
 
 Outcome Engine::GetOp::verify(Engine& engine) {
   const auto record = parse_record(buffer.span().first(header_bytes()), engine.store_);
-  if (!record || record->kind != RecordKind::block || record->codec != 0) return Outcome::corrupt;
+  if (!record || record->kind != RecordKind::block) return Outcome::corrupt;
   const bool same = record->segment == number_in_path && record->page == location.page &&
-                    record->sequence == sequence && record->pages() == location.pages && record->ns == ns &&
-                    record->epoch == epoch && std::ranges::equal(record->key, item.key);
+                    record->sequence == sequence && record->pages() == location.pages &&
+                    (record->codec != 0) == location.coded && record->ns == ns && record->epoch == epoch &&
+                    std::ranges::equal(record->key, item.key);
   if (!same) return Outcome::corrupt;
+  if (staged != nullptr) {
+    if (!engine.memory_.takes(record->raw_bytes)) return Outcome::rejected;
+    own_memory = std::make_unique_for_overwrite<std::byte[]>(record->raw_bytes);
+    own.buffer = {own_memory.get(), record->raw_bytes};
+  }
   if (record->raw_bytes > bytes_of(room())) return Outcome::invalid;
   std::vector<std::span<const std::byte>> payload;
   for (std::uint64_t left = record->stored_bytes; const auto& piece : std::span(pieces).subspan(1)) {
@@ -98,13 +111,20 @@ Outcome Engine::GetOp::verify(Engine& engine) {
     left -= payload.back().size();
   }
   if (!verify_payload(*record, payload)) return Outcome::corrupt;
-  if (record->stored_bytes > direct_bytes) {
+  if (location.coded) {
+    if (!engine.codecs_.decode(*record, payload.front(), room())) return Outcome::corrupt;
+    payload.assign(room().begin(), room().end());
+  } else if (record->stored_bytes > direct_bytes) {
     const auto rest = buffer.span().subspan(header_bytes(), record->stored_bytes - direct_bytes);
     copy_in(rest, room(), direct_bytes);
   }
   item.bytes = record->raw_bytes;
   const bool keep = engine.settings_.memory_on_get && engine.memory_.takes(item.bytes);
-  if (keep) copy = copy_block(key, ns, epoch, item.key, payload, item.bytes);
+  if (staged != nullptr) {
+    copy = own_block(key, ns, epoch, item.key, std::move(own_memory), item.bytes);
+  } else if (keep) {
+    copy = copy_block(key, ns, epoch, item.key, payload, item.bytes);
+  }
   return Outcome::hit;
 }
 
@@ -122,7 +142,7 @@ bool Engine::GetOp::finish(Engine& engine) {
   StoreStats& stats = engine.stats_;
   --engine.segments_[location.segment].readers;
   if (outcome == Outcome::hit) {
-    ++stats.hits;
+    ++(staged != nullptr ? stats.staged : stats.hits);
     // Not if it was erased, and perhaps put anew, meanwhile.
     const auto now = engine.index_.find(key);
     if (copy != nullptr && now && now->location == location) engine.memory_.insert(std::move(copy));
@@ -133,16 +153,20 @@ bool Engine::GetOp::finish(Engine& engine) {
   } else if (outcome == Outcome::failed) {
     ++stats.failed;
   }
-  item.outcome = outcome;
-  engine.answer(batch);
+  end(engine, outcome);
   return true;
 }
 
 void Engine::GetOp::give_up(Engine& engine, Outcome why) {
   --engine.segments_[location.segment].readers;
   if (why == Outcome::late) ++engine.stats_.late;
-  item.outcome = why;
   wipe();
+  end(engine, why);
+}
+
+void Engine::GetOp::end(Engine& engine, Outcome what) {
+  item.outcome = what;
+  if (staged != nullptr) staged->outcome = what;
   engine.answer(batch);
 }
 
@@ -163,17 +187,56 @@ Outcome Engine::begin_get(const Namespace& ns, Get& item, const Batch& batch, co
     ++stats_.misses;
     return Outcome::miss;
   }
-  op->location = entry->location;
-  if (bytes_of(op->room()) + store_page <= op->payload_bytes()) return Outcome::invalid;
-  Segment& segment = segments_[op->location.segment];
+  const std::uint64_t payload = (entry->location.pages - entry->location.header_pages) * store_page;
+  if (bytes_of(op->room()) + store_page <= payload) return Outcome::invalid;
+  queue_get(ns, entry->location, batch, std::move(op));
+  return Outcome::none;
+}
+
+void Engine::queue_get(const Namespace& ns, const BlockLocation& location, const Batch& batch,
+                       std::unique_ptr<GetOp> op) {
+  Segment& segment = segments_[location.segment];
   ++segment.readers;
+  op->location = location;
   op->sequence = segment.sequence;
-  op->number_in_path = segments_.number_in_path(op->location.segment);
+  op->number_in_path = segments_.number_in_path(location.segment);
   op->ns = ns.slot.digest;
   op->epoch = ns.slot.epoch;
   op->deadline = batch.deadline;
-  queue(batch.urgency == Urgency::demand ? IoClass::demand : IoClass::staged, std::move(op));
+  const bool demand = batch.urgency == Urgency::demand && op->staged == nullptr;
+  queue(demand ? IoClass::demand : IoClass::staged, std::move(op));
+}
+
+Outcome Engine::begin_stage(const Namespace& ns, Probe& item, const Batch& batch,
+                            const std::shared_ptr<Pending>& pending) {
+  if (item.key.empty() || item.key.size() > key_bytes_limit) return Outcome::invalid;
+  if (!memory_.takes(1)) return Outcome::rejected;
+  if (clock_.now() >= batch.deadline) {
+    ++stats_.late;
+    return Outcome::late;
+  }
+  auto op = std::make_unique<GetOp>(item, pending);
+  op->key = hash(ns, item.key);
+  if (memory_.find(op->key, ns.slot.digest, ns.slot.epoch, item.key) != nullptr) return Outcome::hit;
+  const auto entry = index_.find(op->key);
+  if (!entry) return Outcome::miss;
+  queue_get(ns, entry->location, batch, std::move(op));
   return Outcome::none;
+}
+
+void Engine::stage(NamespaceId id, std::span<Probe> items, const Batch& batch, std::function<void()> done) {
+  auto pending = std::make_shared<Pending>(Pending{.left = items.size() + 1, .done = std::move(done)});
+  const Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  for (Probe& item : items) {
+    item.outcome = Outcome::none;
+    const Outcome outcome = begin_stage(namespaces_[id], item, batch, pending);
+    if (outcome == Outcome::none) continue;
+    item.outcome = outcome;
+    answer(pending);
+  }
+  start_queued();
+  answer(pending);
 }
 
 void Engine::submit(NamespaceId id, std::span<Get> items, const Batch& batch, std::function<void()> done) {

@@ -23,6 +23,8 @@ struct Engine::PutOp final : Engine::Op {
   }
   Outcome look(const Engine& engine);
   bool aligned(std::uint64_t alignment) const;
+  bool take_buffer(Engine& engine, std::uint64_t payload_bytes);
+  bool encode(Engine& engine);
   bool copy(Engine& engine);
   bool prepare(Engine& engine) override;
   void check(Engine& engine) override;
@@ -37,12 +39,14 @@ struct Engine::PutOp final : Engine::Op {
   std::vector<Extent> extents;
   KeyHash key, parent;
   std::uint32_t header_pages = 0;
+  CodecId codec = CodecId::none;
+  ElementType type = ElementType::unknown;
   bool direct = false;
   std::optional<Place> at;
   std::shared_ptr<const MemoryBlock> memory_copy;
 };
 
-// Limits and checksums; without the lock.
+// Limits; without the lock.
 Outcome Engine::PutOp::look(const Engine& engine) {
   const std::uint64_t bytes = bytes_of(data());
   if (item.key.empty() || item.key.size() > key_bytes_limit || item.parent.size() > key_bytes_limit ||
@@ -54,7 +58,7 @@ Outcome Engine::PutOp::look(const Engine& engine) {
   const auto whole = static_cast<std::uint32_t>(bytes);
   for (const std::uint32_t size : item.extents.empty() ? std::span(&whole, 1) : item.extents) {
     if (size > bytes - from) return Outcome::invalid;
-    extents.push_back({size, size, crc32c_of(data(), from, size)});
+    extents.push_back({size, size, 0});
     from += size;
   }
   if (from != bytes) return Outcome::invalid;
@@ -83,17 +87,43 @@ bool Engine::PutOp::aligned(std::uint64_t alignment) const {
   return true;
 }
 
-// What cannot be taken from where it is goes behind the header. The lock is not held.
+bool Engine::PutOp::take_buffer(Engine& engine, std::uint64_t payload_bytes) {
+  const std::lock_guard lock(engine.mutex_);
+  buffer = engine.buffers_.take(header_pages * store_page + payload_bytes);
+  return static_cast<bool>(buffer);
+}
+
+// The payload as the codec makes it, behind the header; false if it is to be stored as it is. The lock is not held.
+bool Engine::PutOp::encode(Engine& engine) {
+  if (codec == CodecId::none || !take_buffer(engine, pages_of(header.raw_bytes) * store_page)) return false;
+  const auto behind = buffer.span().subspan(header_pages * store_page);
+  const auto stored = engine.codecs_.encode(codec, type, data(), behind, extents);
+  if (!stored) {
+    const std::lock_guard lock(engine.mutex_);
+    buffer.give_back();
+    return false;
+  }
+  direct = false;
+  header.codec = static_cast<std::uint8_t>(codec);
+  header.stored_bytes = static_cast<std::uint32_t>(*stored);
+  const std::uint64_t payload = pages_of(*stored) * store_page;
+  std::ranges::fill(behind.subspan(*stored, payload - *stored), std::byte{0});
+  buffer.shrink(header_pages * store_page + payload);
+  return true;
+}
+
+// Checksums, and what cannot be taken from where it is goes behind the header. The lock is not held.
 bool Engine::PutOp::copy(Engine& engine) {
+  if (encode(engine)) return true;
+  for (std::uint64_t from = 0; Extent & extent : extents) {
+    extent.crc = crc32c_of(data(), from, extent.raw_bytes);
+    from += extent.raw_bytes;
+  }
   const std::uint64_t payload = pages_of(header.stored_bytes) * store_page;
   const std::uint64_t tail = header.stored_bytes % store_page;
   const std::uint64_t copied = direct ? tail : header.stored_bytes;
   const std::uint64_t room = direct ? (tail > 0 ? store_page : 0) : payload;
-  {
-    const std::lock_guard lock(engine.mutex_);
-    buffer = engine.buffers_.take(header_pages * store_page + room);
-  }
-  if (!buffer) return false;
+  if (!take_buffer(engine, room)) return false;
   const auto behind = buffer.span().subspan(header_pages * store_page);
   copy_out(data(), header.stored_bytes - copied, behind.first(copied));
   std::ranges::fill(behind.subspan(copied), std::byte{0});
@@ -154,7 +184,8 @@ Outcome Engine::PutOp::publish(Engine& engine) {
                                .page = at->page,
                                .pages = pages,
                                .header_pages = static_cast<std::uint8_t>(header_pages),
-                               .lifetime = header.lifetime};
+                               .lifetime = header.lifetime,
+                               .coded = header.codec != 0};
   if (!engine.index_.insert(key, parent, {.location = location})) return Outcome::rejected;
   segment.live_pages += pages;
   segment.generation_max = std::max(segment.generation_max, header.generation);
@@ -166,8 +197,10 @@ Outcome Engine::PutOp::publish(Engine& engine) {
                              .header_pages = location.header_pages,
                              .position = header.position,
                              .lifetime = header.lifetime,
+                             .codec = header.codec,
                              .session = header.session});
   engine.stats_.bytes_put += header.raw_bytes;
+  engine.stats_.bytes_saved += header.raw_bytes - header.stored_bytes;
   return Outcome::stored;
 }
 
@@ -200,6 +233,8 @@ void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, st
       const Namespace& ns = namespaces_[id];
       op->header.ns = ns.slot.digest;
       op->header.epoch = ns.slot.epoch;
+      op->codec = ns.codec;
+      op->type = ns.type;
       op->deadline = batch.deadline;
       if (outcome == Outcome::none) {
         op->key = hash(ns, item.key);

@@ -79,6 +79,7 @@ struct Engine::CarryWrite final : Engine::Op {
         .header_pages = block.entry.location.header_pages,
         .position = record.position,
         .lifetime = record.lifetime,
+        .codec = record.codec,
         .session = record.session};
     return true;
   }

@@ -14,15 +14,20 @@ std::uint64_t MemoryBlock::footprint() const {
 std::shared_ptr<const MemoryBlock> copy_block(const KeyHash& hash, const NamespaceDigest& ns, std::uint64_t epoch,
                                               std::span<const std::byte> key, Pieces<const std::byte> data,
                                               std::uint64_t bytes) {
-  auto block = std::make_shared<MemoryBlock>();
-  block->hash = hash;
-  block->ns = ns;
-  block->epoch = epoch;
-  block->key.assign(key.begin(), key.end());
-  block->data = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  block->bytes = bytes;
-  copy_out(data, 0, std::span(block->data.get(), bytes));
-  return block;
+  auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  copy_out(data, 0, std::span(memory.get(), bytes));
+  return own_block(hash, ns, epoch, key, std::move(memory), bytes);
+}
+
+std::shared_ptr<const MemoryBlock> own_block(const KeyHash& hash, const NamespaceDigest& ns, std::uint64_t epoch,
+                                             std::span<const std::byte> key, std::unique_ptr<std::byte[]> data,
+                                             std::uint64_t bytes) {
+  return std::make_shared<MemoryBlock>(MemoryBlock{.hash = hash,
+                                                   .ns = ns,
+                                                   .epoch = epoch,
+                                                   .key = {key.begin(), key.end()},
+                                                   .data = std::move(data),
+                                                   .bytes = bytes});
 }
 
 std::shared_ptr<const MemoryBlock> MemoryTier::find(const KeyHash& hash, const NamespaceDigest& ns, std::uint64_t epoch,

@@ -32,6 +32,10 @@ std::shared_ptr<const MemoryBlock> copy_block(const KeyHash& hash, const Namespa
                                               std::span<const std::byte> key, Pieces<const std::byte> data,
                                               std::uint64_t bytes);
 
+std::shared_ptr<const MemoryBlock> own_block(const KeyHash& hash, const NamespaceDigest& ns, std::uint64_t epoch,
+                                             std::span<const std::byte> key, std::unique_ptr<std::byte[]> data,
+                                             std::uint64_t bytes);
+
 class MemoryTier {
  public:
   explicit MemoryTier(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}

@@ -159,6 +159,7 @@ class Finder {
     entry.header_pages = static_cast<std::uint8_t>(header_pages);
     entry.position = record->position;
     entry.lifetime = record->lifetime;
+    entry.codec = record->codec;
     entry.session = record->session;
     found.entries.push_back(entry);
     return pages;
