@@ -534,7 +534,8 @@ void Engine::flush_paths(std::function<void(bool)> done) {
     op->done = [together](bool good) { together->end(good); };
     queue(IoClass::write, std::move(op), true);
   }
-  together->end(true);
+  const bool none_is_left = together->left == 1;
+  together->end(!none_is_left);
 }
 
 Status Engine::flush() {
