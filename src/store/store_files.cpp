@@ -146,7 +146,7 @@ Status create_store(const StoreFilesOptions& options, bool overwrite) {
 
 Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
   std::vector<File> files;
-  Error first{.code = Code::invalid, .message = "a store needs at least one path"};
+  std::vector<Error> lost;
   for (const StorePath& path : options.paths) {
     const auto use = [&]() -> Status {
       auto file = open_locked(file_of(path), false, options);
@@ -158,10 +158,13 @@ Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
     auto used = use();
     if (used) continue;
     if (used.error().code == Code::invalid) return fail(std::move(used.error()));  // a wrong option, not a lost path
-    if (options.engine.report) options.engine.report(used.error().message + "; its blocks are not there");
-    if (first.code == Code::invalid) first = std::move(used.error());
+    lost.push_back(std::move(used.error()));
   }
-  if (files.empty()) return fail(std::move(first));
+  if (files.empty() && lost.empty()) return fail(Code::invalid, "a store needs at least one path");
+  if (files.empty()) return fail(std::move(lost.front()));
+  for (const Error& error : lost) {
+    if (options.engine.report) options.engine.report(error.message + "; its blocks are not there");
+  }
   auto borrowed = std::make_shared<Borrowed>();
   auto device = make_device(std::move(files), options, borrowed->clock);
   if (!device) return fail(std::move(device.error()));

@@ -450,7 +450,7 @@ END
 scenario_store() {
   # On the disk of the tree: a memory file system may refuse direct reads.
   local dir ns=(--weights sha256:77ab)
-  dir=$(mktemp -d "$tree/store-XXXXXX") && trap 'rm -rf "$work" "$dir"' EXIT
+  dir=$(mktemp -d "$tree/store-XXXXXX") && trap "rm -rf '$work' '$dir'" EXIT
   want 2 "$artesian" store stat --path "$dir"
   one_line
   want 0 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M
