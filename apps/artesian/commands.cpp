@@ -17,6 +17,7 @@ constexpr std::array command_table = {
     CommandInfo{"run", "Start a llama.cpp program with the weights door open", setup_run},
     CommandInfo{"inspect", "Tell what a model needs and what memory budgets should give", setup_inspect},
     CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
+    CommandInfo{"replay", "Replay a request trace through the KV policies", setup_replay},
     CommandInfo{"bench device", "Measure a drive by request size and queue depth", setup_bench_device},
     CommandInfo{"bench policy", "Replay expert routes through the eviction policies", setup_bench_policy},
     CommandInfo{"bench weights", "Run models larger than memory through the door and without it", setup_bench_weights},

@@ -81,6 +81,7 @@ Action setup_store_verify(CLI::App& command, const Context& context);
 Action setup_store_put(CLI::App& command, const Context& context);
 Action setup_store_get(CLI::App& command, const Context& context);
 Action setup_store_rm(CLI::App& command, const Context& context);
+Action setup_replay(CLI::App& command, const Context& context);
 Action setup_completion(CLI::App& command, const Context& context);
 
 }  // namespace artesian::cli

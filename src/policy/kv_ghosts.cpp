@@ -1,0 +1,25 @@
+#include "policy/kv_ghosts.h"
+
+namespace artesian {
+
+std::uint32_t KvGhosts::see(const KeyHash& key) {
+  if (keys_max_ == 0) return 1;
+  const auto found = places_.find(key);
+  if (found != places_.end()) {
+    ghosts_.splice(ghosts_.end(), ghosts_, found->second);
+    return ++found->second->sightings;
+  }
+  if (places_.size() >= keys_max_) {
+    places_.erase(ghosts_.front().key);
+    ghosts_.pop_front();
+  }
+  places_.emplace(key, ghosts_.insert(ghosts_.end(), Ghost{key, 1}));
+  return 1;
+}
+
+std::uint32_t KvGhosts::sightings(const KeyHash& key) const {
+  const auto found = places_.find(key);
+  return found == places_.end() ? 0 : found->second->sightings;
+}
+
+}  // namespace artesian
