@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "policy/kv_reuse.h"
+
 namespace artesian::bench {
 
 namespace {
