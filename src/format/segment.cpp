@@ -125,7 +125,7 @@ Result<SegmentFooter> parse_segment_footer(std::span<const std::byte> page, cons
 
 void encode_index(std::span<const IndexEntry> entries, std::span<std::byte> pages) {
   assert(pages.size() == index_pages_of(entries.size()) * store_page);
-  std::memset(pages.data(), 0, pages.size());
+  std::ranges::fill(pages, std::byte{0});
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const IndexEntry& entry = entries[i];
     const auto to = pages.subspan(i * index_entry_bytes, index_entry_bytes);

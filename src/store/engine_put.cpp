@@ -240,7 +240,7 @@ void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, st
         op->key = hash(ns, item.key);
         if (!item.parent.empty()) op->parent = hash(ns, item.parent);
         const auto& waiting = queues_[static_cast<std::size_t>(IoClass::write)];
-        const bool reads_wait = !queues_[static_cast<std::size_t>(IoClass::demand)].empty();
+        const bool reads_wait = free_tags_.empty() && !queues_[static_cast<std::size_t>(IoClass::demand)].empty();
         if (clock_.now() >= batch.deadline) {
           ++stats_.late;
           outcome = Outcome::late;

@@ -1,0 +1,78 @@
+#include "library/host.h"
+
+#include <utility>
+
+namespace artesian {
+
+Result<std::unique_ptr<Host>> Host::make(std::unique_ptr<Store> store, std::unique_ptr<Executor> executor) {
+  auto event = Event::create();
+  if (!event) return fail(std::move(event.error()));
+  std::unique_ptr<Host> host(new Host(std::move(store), std::move(*event)));
+  host->executor_ = std::move(executor);
+  host->executor_->post([made = host.get()] { made->work(); });
+  return host;
+}
+
+Host::~Host() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  wanted_.notify_all();
+  ended_.wait(lock, [&] { return stopped_; });
+}
+
+// The thread: sleeps while nothing is under way, and moves I/O on while something is.
+void Host::work() {
+  constexpr Nanos slice = std::chrono::milliseconds(100);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wanted_.wait(lock, [&] { return under_way_ > 0 || stopping_; });
+    if (under_way_ == 0) break;
+    lock.unlock();
+    store_->wait(store_->now() + slice);
+    lock.lock();
+  }
+  stopped_ = true;
+  ended_.notify_all();
+}
+
+std::function<void()> Host::counted(std::function<void()> done) {
+  const std::lock_guard lock(mutex_);
+  ++under_way_;
+  wanted_.notify_one();
+  return [this, done = std::move(done)] {
+    done();
+    const std::lock_guard ended(mutex_);
+    --under_way_;
+  };
+}
+
+void Host::submit(NamespaceId ns, std::span<Put> items, const Batch& batch, std::function<void()> done) {
+  store_->submit(ns, items, batch, counted(std::move(done)));
+}
+
+void Host::submit(NamespaceId ns, std::span<Get> items, const Batch& batch, std::function<void()> done) {
+  store_->submit(ns, items, batch, counted(std::move(done)));
+}
+
+void Host::stage(NamespaceId ns, std::span<Probe> items, const Batch& batch, std::function<void()> done) {
+  store_->stage(ns, items, batch, counted(std::move(done)));
+}
+
+void Host::announce(std::uint64_t tag) {
+  const std::lock_guard lock(mutex_);
+  tags_.push_back(tag);
+  event_.set();
+}
+
+std::size_t Host::drain(std::span<std::uint64_t> tags) {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = 0;
+  for (; count < tags.size() && !tags_.empty(); ++count) {
+    tags[count] = tags_.front();
+    tags_.pop_front();
+  }
+  if (tags_.empty()) event_.clear();
+  return count;
+}
+
+}  // namespace artesian
