@@ -1,5 +1,6 @@
 # Build options and the flags that every target gets.
 option(ARTESIAN_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+option(ARTESIAN_PYTHON "Build the Python module alone, without tests; pip install . sets it" OFF)
 option(ARTESIAN_TIDY "Run clang-tidy with the compiler" OFF)
 set(ARTESIAN_SANITIZE "" CACHE STRING "Sanitizers, comma separated: address,undefined or thread")
 

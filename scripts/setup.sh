@@ -217,6 +217,28 @@ setup_engine2() {
   note "second engine: $ARTESIAN_ENGINE2_BIN"
 }
 
+setup_python_locked() {
+  local folder="$ARTESIAN_CACHE/python" wanted
+  wanted="scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION mypy==$MYPY_VERSION"
+  venv_ready "$folder"
+  if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$wanted" ]; then
+    # shellcheck disable=SC2086  # a list of names
+    watched "$folder.log" "fetching the build tools of the Python package" "$folder/bin/python" -m pip install --no-input \
+      --disable-pip-version-check $wanted || die "what builds the Python package could not be fetched from PyPI (above)"
+    printf '%s' "$wanted" >"$folder/artesian-has"
+  fi
+  watched "$folder.log" "building the Python package" nice -n 5 "$folder/bin/python" -m pip install -v --no-input \
+    --disable-pip-version-check --no-build-isolation --no-deps "$ARTESIAN_ROOT" || die "the Python package could not be built (above)"
+  ARTESIAN_PYTHON="$folder/bin/python"
+}
+
+# setup_python: sets ARTESIAN_PYTHON to a python in which `import artesian` is this checkout, freshly built.
+setup_python() {
+  with_lock python setup_python_locked
+  export ARTESIAN_PYTHON
+  note "python: $ARTESIAN_PYTHON"
+}
+
 setup_model_locked() {
   [ -f "$ARTESIAN_MODEL" ] && return
   local fresh="$ARTESIAN_CACHE/models/fresh" file

@@ -1,0 +1,325 @@
+"""Artesian's KV block store: blocks by key, in memory and on flash, in batches with an answer for each block.
+
+A block comes back whole, verified and under its full key, or not at all. Buffers are any objects that have one (bytes,
+bytearray, memoryview, numpy arrays, CPU tensors' numpy views): a block is read into them and written from them without a
+copy by Python, and a buffer whose address and size are multiples of 4 KiB is not copied at all. The GIL is not held
+while the store works.
+
+    artesian.create("/nvme/kv", "50G")
+    with artesian.Store("/nvme/kv", memory="2G") as store:
+        space = store.namespace(weights="sha256:...", dtype="bf16")
+        space.put([b"key"], [block])
+        space.get([b"key"], [buffer])        # [Outcome.HIT]
+        await space.aget([b"key"], [buffer])
+
+Threads: every method may be called from any thread. What a batch points to must not change until it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Union
+
+from . import _artesian
+
+__all__ = ["Block", "Hints", "Namespace", "Outcome", "Pins", "Store", "StoreError", "create", "size"]
+
+Path = Union[str, "os.PathLike[str]"]
+Buffer = Any  # an object with a buffer; collections.abc.Buffer is of Python 3.12
+Data = Union[Buffer, Sequence[Buffer]]  # a block: one buffer, or pieces that follow one another
+
+
+class StoreError(Exception):
+    """A call that failed as a whole: one sentence that says what and where, and a code."""
+
+    code: str = "invalid"  # not_found, rejected, retry, corrupt, device_failed or invalid
+
+
+_artesian.set_error_class(StoreError)
+
+
+class Outcome(enum.IntEnum):
+    """What came of one block of a batch."""
+
+    NONE = 0
+    HIT = 1  # get: the bytes are in the buffer; exists, erase, pin: it is (was) there
+    STORED = 2  # put: written and visible; durable after flush
+    PRESENT = 3  # put: it is there already, nothing was written
+    MISS = 4
+    CORRUPT = 5  # it was there and is not what it must be: forgotten, the buffer is zeroed
+    LATE = 6  # the deadline passed before it was begun
+    REJECTED = 7  # shed, or refused by a policy
+    FAILED = 8  # the device reported an error; the buffer is zeroed
+    INVALID = 9  # key, size or hints against the limits; for get, a buffer that is too small
+
+
+_OUTCOMES = tuple(Outcome)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
+
+
+class Hints(NamedTuple):
+    """What is known of a block; 0 is "not known"."""
+
+    session: int = 0
+    position: int = 0  # which block of its sequence it is
+    tokens: int = 0  # in it
+    deadline_ms: int = 0  # Unix time after which it is of no use
+    next_use_ms: int = 0  # Unix time at which it will be wanted
+    lifetime: int = 0  # blocks of one class, 0 to 3, are expected to die together
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a stored block says about itself."""
+
+    key: bytes
+    parent: bytes
+    attributes: bytes
+    bytes: int
+    hints: Hints
+
+
+def size(text: Union[int, str]) -> int:
+    """Bytes: a number, or a text as "8G" or "900M" (powers of 1024)."""
+    if isinstance(text, int):
+        return text
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"'{text}' is no size; '8G' and '900M' are")
+    return int(float(match[1]) * 1024 ** " KMGTP".index(match[2].upper() or " "))
+
+
+def _paths(paths: Union[Path, Sequence[Path]]) -> list[str]:
+    some = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return [os.fspath(path) for path in some]
+
+
+def _caps(cap: Union[int, str, None], count: int) -> list[int]:
+    return [] if cap is None else [size(cap)] * count
+
+
+def create(
+    paths: Union[Path, Sequence[Path]],
+    cap: Union[int, str],
+    *,
+    segment: Union[int, str] = 0,
+    block_max: Union[int, str] = 0,
+    overwrite: bool = False,
+) -> None:
+    """Makes an empty store in files, folders or block devices; `cap` is that of each, metadata included."""
+    names = _paths(paths)
+    _artesian.create(names, _caps(cap, len(names)), size(segment), size(block_max), overwrite)
+
+
+class Store:
+    """An open store; the only owner of its files. Closing waits for what is under way."""
+
+    def __init__(
+        self,
+        paths: Union[Path, Sequence[Path]],
+        *,
+        cap: Union[int, str, None] = None,
+        memory: Union[int, str] = 0,
+        buffers: Union[int, str] = 0,
+        queue_depth: int = 0,
+    ) -> None:
+        """`cap`: of each path, where it is to change. `memory`: of the memory tier. `buffers`: for what is on its way."""
+        names = _paths(paths)
+        self._store = _artesian.Store(names, _caps(cap, len(names)), size(memory), size(buffers), queue_depth)
+        self._waiting: dict[int, asyncio.Future[tuple[list[int], list[int]]]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._store.event_fd())
+        self._loop = None
+        self._store.close()
+
+    def namespace(
+        self,
+        *,
+        weights: str,
+        model: str = "",
+        dtype: str = "",
+        layout: str = "",
+        adapter: str = "",
+        salt: str = "",
+        codec: str = "",
+        block_tokens: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> Namespace:
+        """Opens or makes what keeps these blocks apart from all others; `weights` is a fingerprint, and demanded."""
+        space = self._store.open_namespace(
+            weights, model, dtype, layout, adapter, salt, codec, block_tokens, rank, world_size
+        )
+        return Namespace(self, space)
+
+    def flush(self) -> None:
+        """What was stored or erased before is durable when this returns."""
+        self._store.flush()
+
+    def stats(self) -> dict[str, int]:
+        return self._store.stats()
+
+    def event_fd(self) -> int:
+        """Readable while there is something to drain. Not together with the awaitable calls, which use it, too."""
+        return self._store.event_fd()
+
+    def drain(self) -> list[tuple[int, list[int], list[int] | None]]:
+        """[(tag, outcomes, sizes or None)] of the submitted batches that were answered since."""
+        return self._store.drain()
+
+    async def _answer(self, tag: int) -> tuple[list[int], list[int]]:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._waiting:
+                raise StoreError("a store can be awaited in one event loop at a time")
+            self._loop = loop
+            loop.add_reader(self._store.event_fd(), self._answered)
+        future: asyncio.Future[tuple[list[int], list[int]]] = loop.create_future()
+        self._waiting[tag] = future
+        self._answered()  # it may have come before anybody listened
+        return await future
+
+    def _answered(self) -> None:
+        for tag, outcomes, sizes in self._store.drain():
+            future = self._waiting.pop(tag, None)
+            if future is not None and not future.done():
+                future.set_result((outcomes, sizes or []))
+
+
+class Pins:
+    """Blocks that are not evicted until this is closed, or its process ends."""
+
+    def __init__(self, store: Any, space: int, keys: list[bytes], outcomes: list[Outcome]) -> None:
+        self._store, self._space, self._keys = store, space, keys
+        self.outcomes = outcomes
+
+    def __enter__(self) -> Pins:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        keys, self._keys = self._keys, []
+        if keys:
+            self._store.unpin(self._space, keys)
+
+
+class Namespace:
+    """Blocks of one model, in one layout, for one tenant. `deadline`: seconds from now, 0 for none; `staged`: after
+    demand reads."""
+
+    def __init__(self, store: Store, space: int) -> None:
+        self.store = store
+        self.id = space
+        self._native = store._store
+
+    def put(
+        self,
+        keys: Sequence[Buffer],
+        data: Sequence[Data],
+        *,
+        parents: Sequence[Buffer | None] | None = None,
+        attributes: Sequence[Buffer | None] | None = None,
+        hints: Sequence[Hints | None] | None = None,
+        deadline: float = 0,
+    ) -> list[Outcome]:
+        return _named(self._native.put(self.id, keys, data, parents, attributes, hints, deadline, False))
+
+    def get(
+        self, keys: Sequence[Buffer], buffers: Sequence[Data], *, deadline: float = 0, staged: bool = False
+    ) -> list[Outcome]:
+        """Fills the buffers; get_sizes() says the blocks' sizes, too."""
+        return self.get_sizes(keys, buffers, deadline=deadline, staged=staged)[0]
+
+    def get_sizes(
+        self, keys: Sequence[Buffer], buffers: Sequence[Data], *, deadline: float = 0, staged: bool = False
+    ) -> tuple[list[Outcome], list[int]]:
+        outcomes, sizes = self._native.get(self.id, keys, buffers, deadline, staged)
+        return _named(outcomes), sizes
+
+    async def aput(
+        self,
+        keys: Sequence[Buffer],
+        data: Sequence[Data],
+        *,
+        parents: Sequence[Buffer | None] | None = None,
+        attributes: Sequence[Buffer | None] | None = None,
+        hints: Sequence[Hints | None] | None = None,
+        deadline: float = 0,
+    ) -> list[Outcome]:
+        tag = self._native.submit_put(self.id, keys, data, parents, attributes, hints, deadline, False)
+        return _named((await self.store._answer(tag))[0])
+
+    async def aget(
+        self, keys: Sequence[Buffer], buffers: Sequence[Data], *, deadline: float = 0, staged: bool = False
+    ) -> list[Outcome]:
+        tag = self._native.submit_get(self.id, keys, buffers, deadline, staged)
+        return _named((await self.store._answer(tag))[0])
+
+    async def astage(self, keys: Sequence[Buffer], *, deadline: float = 0) -> list[Outcome]:
+        """Brings blocks into the memory tier by the deadline, so that a get finds them there."""
+        tag = self._native.submit_stage(self.id, keys, deadline)
+        return _named((await self.store._answer(tag))[0])
+
+    def submit_put(
+        self,
+        keys: Sequence[Buffer],
+        data: Sequence[Data],
+        *,
+        parents: Sequence[Buffer | None] | None = None,
+        hints: Sequence[Hints | None] | None = None,
+        deadline: float = 0,
+    ) -> int:
+        """Never blocks; the tag comes back from Store.drain()."""
+        return self._native.submit_put(self.id, keys, data, parents, None, hints, deadline, False)
+
+    def submit_get(
+        self, keys: Sequence[Buffer], buffers: Sequence[Data], *, deadline: float = 0, staged: bool = False
+    ) -> int:
+        return self._native.submit_get(self.id, keys, buffers, deadline, staged)
+
+    def submit_stage(self, keys: Sequence[Buffer], *, deadline: float = 0) -> int:
+        return self._native.submit_stage(self.id, keys, deadline)
+
+    def exists(self, keys: Sequence[Buffer]) -> list[bool]:
+        return [outcome == 1 for outcome in self._native.exists(self.id, keys)]
+
+    def longest_prefix(self, keys: Sequence[Buffer]) -> int:
+        """How many of the keys, from the first on, are there."""
+        return self._native.longest_prefix(self.id, keys)
+
+    def erase(self, keys: Sequence[Buffer]) -> list[Outcome]:
+        return _named(self._native.erase(self.id, keys))
+
+    def erase_all(self) -> None:
+        """All blocks are unreadable when this returns, also after a crash."""
+        self._native.erase_namespace(self.id)
+
+    def pin(self, keys: Sequence[bytes]) -> Pins:
+        outcomes = _named(self._native.pin(self.id, keys))
+        held = [key for key, outcome in zip(keys, outcomes) if outcome is Outcome.HIT]
+        return Pins(self._native, self.id, held, outcomes)
+
+    def __iter__(self) -> Iterator[Block]:
+        for key, parent, attributes, count, hints in self._native.list(self.id):
+            yield Block(key, parent, attributes, count, Hints(*hints))
+
+
+def _named(outcomes: list[int]) -> list[Outcome]:
+    return [_OUTCOMES[outcome] for outcome in outcomes]

@@ -1,0 +1,312 @@
+// The module artesian._artesian: the store as Python sees it, one thin class. The GIL is not held while the store
+// works; what is friendlier about it is written in Python (artesian/__init__.py).
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <mutex>
+
+#include "batches.h"
+#include "library/open.h"
+
+namespace nb = nanobind;
+
+namespace artesian::python {
+namespace {
+
+nb::object store_error;  // artesian.StoreError, with a code
+
+[[noreturn]] void raise(const Error& error) {
+  const nb::object made = store_error(error.message);
+  made.attr("code") = nb::str(std::string(code_name(error.code)).c_str());
+  PyErr_SetObject(store_error.ptr(), made.ptr());
+  throw nb::python_error();
+}
+
+template <typename Value>
+Value value_of(Result<Value> result) {
+  if (!result) raise(result.error());
+  if constexpr (!std::is_void_v<Value>) return std::move(*result);
+}
+
+StoreFilesOptions files_of(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps,
+                           std::uint64_t memory_bytes, std::uint64_t buffer_bytes, std::uint32_t queue_depth) {
+  StoreFilesOptions options;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    options.paths.push_back({.path = paths[i], .bytes = i < caps.size() ? caps[i] : 0});
+  }
+  options.engine.memory_bytes = memory_bytes;
+  if (buffer_bytes > 0) options.engine.buffer_bytes_max = buffer_bytes;
+  if (queue_depth > 0) options.queue_depth_max = queue_depth;
+  return options;
+}
+
+void create(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps, std::uint64_t segment_bytes,
+            std::uint64_t block_bytes_max, bool overwrite) {
+  StoreFilesOptions options = files_of(paths, caps, 0, 0, 0);
+  if (segment_bytes > 0) options.geometry.segment_bytes = segment_bytes;
+  if (block_bytes_max > 0) options.geometry.block_bytes_max = block_bytes_max;
+  Status made;
+  {
+    const nb::gil_scoped_release released;
+    made = create_store(options, overwrite);
+  }
+  value_of(std::move(made));
+}
+
+class PyStore {
+  Host& host() {
+    if (host_ == nullptr) raise({Code::invalid, "the store is closed"});
+    return *host_;
+  }
+
+  // Seconds from now; 0 or less: none.
+  static Batch way(const Store& store, double deadline, bool staged) {
+    Batch batch{.urgency = staged ? Urgency::staged : Urgency::demand};
+    if (deadline > 0) batch.deadline = store.now() + Nanos(static_cast<std::int64_t>(deadline * 1e9));
+    return batch;
+  }
+
+  template <typename Call>
+  auto released(Call call) {
+    Store& store = host().store();
+    const nb::gil_scoped_release without;
+    return call(store);
+  }
+
+  static std::vector<std::span<const std::byte>> keys_of(const ProbeBatch& batch) {
+    std::vector<std::span<const std::byte>> keys;
+    for (const Probe& item : batch.items) keys.push_back(item.key);
+    return keys;
+  }
+
+  nb::object probe(NamespaceId ns, nb::handle keys, void (Store::*call)(NamespaceId, std::span<Probe>)) {
+    ProbeBatch batch(keys.ptr());
+    released([&](Store& store) { (store.*call)(ns, batch.items); });
+    return nb::steal(batch.outcomes());
+  }
+
+  template <typename Made, typename Submit>
+  std::uint64_t submit(std::unique_ptr<Made> made, Submit submit) {
+    Host& to = host();
+    const std::uint64_t tag = ++last_tag_;
+    Made& batch = *made;
+    batches_.emplace(tag, std::move(made));
+    const nb::gil_scoped_release without;
+    submit(batch, [&to, tag] { to.announce(tag); });
+    return tag;
+  }
+
+ public:
+  PyStore(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps, std::uint64_t memory_bytes,
+          std::uint64_t buffer_bytes, std::uint32_t queue_depth) {
+    const StoreFilesOptions options = files_of(paths, caps, memory_bytes, buffer_bytes, queue_depth);
+    Result<std::unique_ptr<Host>> host;
+    {
+      const nb::gil_scoped_release released;
+      host = open_host(options);
+    }
+    host_ = value_of(std::move(host));
+  }
+  ~PyStore() { close(); }
+
+  // Waits for what is under way; batches that were not drained are let go.
+  void close() {
+    {
+      const nb::gil_scoped_release released;
+      host_.reset();
+    }
+    batches_.clear();
+  }
+
+  std::uint32_t open_namespace(const std::string& weights, const std::string& model, const std::string& dtype,
+                               const std::string& layout, const std::string& adapter, const std::string& salt,
+                               const std::string& codec, std::uint32_t block_tokens, std::uint32_t rank,
+                               std::uint32_t world_size) {
+    return value_of(released([&](Store& store) {
+      return store.open_namespace({.model = model,
+                                   .weights = weights,
+                                   .dtype = dtype,
+                                   .layout = layout,
+                                   .block_tokens = block_tokens,
+                                   .rank = rank,
+                                   .world_size = world_size,
+                                   .adapter = adapter,
+                                   .salt = salt,
+                                   .codec = codec});
+    }));
+  }
+  void erase_namespace(NamespaceId ns) {
+    value_of(released([&](Store& store) { return store.erase_namespace(ns); }));
+  }
+
+  nb::object put(NamespaceId ns, nb::handle keys, nb::handle data, nb::handle parents, nb::handle attributes,
+                 nb::handle hints, double deadline, bool staged) {
+    PutBatch batch(keys.ptr(), data.ptr(), parents.ptr(), attributes.ptr(), hints.ptr());
+    released([&](Store& store) { store.put(ns, batch.items, way(store, deadline, staged)); });
+    return nb::steal(batch.outcomes());
+  }
+  std::pair<nb::object, nb::object> get(NamespaceId ns, nb::handle keys, nb::handle buffers, double deadline,
+                                        bool staged) {
+    GetBatch batch(keys.ptr(), buffers.ptr());
+    released([&](Store& store) { store.get(ns, batch.items, way(store, deadline, staged)); });
+    return {nb::steal(batch.outcomes()), nb::steal(batch.sizes())};
+  }
+
+  // A tag, which drain() gives back with what came of it.
+  std::uint64_t submit_put(NamespaceId ns, nb::handle keys, nb::handle data, nb::handle parents, nb::handle attributes,
+                           nb::handle hints, double deadline, bool staged) {
+    return submit(std::make_unique<PutBatch>(keys.ptr(), data.ptr(), parents.ptr(), attributes.ptr(), hints.ptr()),
+                  [&](PutBatch& batch, auto done) {
+                    host().submit(ns, std::span(batch.items), way(host().store(), deadline, staged), std::move(done));
+                  });
+  }
+  std::uint64_t submit_get(NamespaceId ns, nb::handle keys, nb::handle buffers, double deadline, bool staged) {
+    return submit(std::make_unique<GetBatch>(keys.ptr(), buffers.ptr()), [&](GetBatch& batch, auto done) {
+      host().submit(ns, std::span(batch.items), way(host().store(), deadline, staged), std::move(done));
+    });
+  }
+  std::uint64_t submit_stage(NamespaceId ns, nb::handle keys, double deadline) {
+    return submit(std::make_unique<ProbeBatch>(keys.ptr()), [&](ProbeBatch& batch, auto done) {
+      host().stage(ns, std::span(batch.items), way(host().store(), deadline, true), std::move(done));
+    });
+  }
+  int event_fd() { return host().event_fd(); }
+
+  // [(tag, outcomes, sizes or None), ...] of what was answered since.
+  nb::list drain() {
+    nb::list all;
+    std::array<std::uint64_t, 64> tags{};
+    for (;;) {
+      const std::size_t count = host().drain(tags);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto batch = batches_.extract(tags[i]);
+        all.append(nb::make_tuple(tags[i], nb::steal(batch.mapped()->outcomes()), nb::steal(batch.mapped()->sizes())));
+      }
+      if (count < tags.size()) return all;
+    }
+  }
+
+  nb::object exists(NamespaceId ns, nb::handle keys) { return probe(ns, keys, &Store::exists); }
+  nb::object erase(NamespaceId ns, nb::handle keys) { return probe(ns, keys, &Store::erase); }
+  nb::object pin(NamespaceId ns, nb::handle keys) { return probe(ns, keys, &Store::pin); }
+  void unpin(NamespaceId ns, nb::handle keys) {
+    const ProbeBatch batch(keys.ptr());
+    const auto names = keys_of(batch);
+    released([&](Store& store) { store.unpin(ns, names); });
+  }
+  std::size_t longest_prefix(NamespaceId ns, nb::handle keys) {
+    const ProbeBatch batch(keys.ptr());
+    const auto names = keys_of(batch);
+    return released([&](Store& store) { return store.longest_prefix(ns, names); });
+  }
+
+  void flush() {
+    value_of(released([&](Store& store) { return store.flush(); }));
+  }
+
+  // [(key, parent, attributes, bytes, (hints...)), ...]
+  nb::list list(NamespaceId ns) {
+    std::vector<BlockFacts> found;
+    value_of(released([&](Store& store) {
+      return store.list(ns, [&](const BlockFacts& facts) {
+        found.push_back(facts);
+        return true;
+      });
+    }));
+    const auto bytes = [](const std::vector<std::byte>& from) { return nb::bytes(from.data(), from.size()); };
+    nb::list all;
+    for (const BlockFacts& facts : found) {
+      const BlockHints& hints = facts.hints;
+      all.append(nb::make_tuple(bytes(facts.key), bytes(facts.parent), bytes(facts.attributes), facts.bytes,
+                                nb::make_tuple(hints.session, hints.position, hints.tokens, hints.deadline_ms,
+                                               hints.next_use_ms, hints.lifetime)));
+    }
+    return all;
+  }
+
+  nb::dict stats() {
+    const StoreStats now = host().store().stats();
+    nb::dict all;
+    const std::pair<const char*, std::uint64_t> rows[] = {
+        {"blocks", now.blocks},
+        {"capacity_bytes", now.capacity_bytes},
+        {"live_bytes", now.live_bytes},
+        {"segments", now.segments},
+        {"segments_free", now.segments_free},
+        {"hits", now.hits},
+        {"memory_hits", now.memory_hits},
+        {"misses", now.misses},
+        {"corrupt", now.corrupt},
+        {"late", now.late},
+        {"failed", now.failed},
+        {"staged", now.staged},
+        {"stored", now.stored},
+        {"present", now.present},
+        {"shed", now.shed},
+        {"put_failed", now.put_failed},
+        {"bytes_read", now.bytes_read},
+        {"bytes_put", now.bytes_put},
+        {"bytes_saved", now.bytes_saved},
+        {"bytes_carried", now.bytes_carried},
+        {"bytes_written", now.bytes_written},
+        {"evicted", now.evicted},
+        {"carried", now.carried},
+        {"erased", now.erased},
+        {"pinned", now.pinned},
+        {"index_bytes", now.index_bytes},
+        {"memory_bytes", now.memory_bytes},
+        {"buffer_bytes", now.buffer_bytes},
+    };
+    for (const auto& [name, value] : rows) all[name] = value;
+    return all;
+  }
+
+ private:
+  std::unique_ptr<Host> host_;
+  // With the GIL held: under way, or answered and not drained.
+  std::map<std::uint64_t, std::unique_ptr<AnyBatch>> batches_;
+  std::uint64_t last_tag_ = 0;
+};
+
+}  // namespace
+
+NB_MODULE(_artesian, module) {
+  module.def("set_error_class", [](nb::object error) { store_error = std::move(error); }, nb::arg("error"));
+  module.def("create", &create, nb::arg("paths"), nb::arg("caps"), nb::arg("segment_bytes"), nb::arg("block_bytes_max"),
+             nb::arg("overwrite"));
+  nb::class_<PyStore>(module, "Store")
+      .def(nb::init<const std::vector<std::string>&, const std::vector<std::uint64_t>&, std::uint64_t, std::uint64_t,
+                    std::uint32_t>(),
+           nb::arg("paths"), nb::arg("caps"), nb::arg("memory_bytes"), nb::arg("buffer_bytes"), nb::arg("queue_depth"))
+      .def("close", &PyStore::close)
+      .def("open_namespace", &PyStore::open_namespace, nb::arg("weights"), nb::arg("model"), nb::arg("dtype"),
+           nb::arg("layout"), nb::arg("adapter"), nb::arg("salt"), nb::arg("codec"), nb::arg("block_tokens"),
+           nb::arg("rank"), nb::arg("world_size"))
+      .def("erase_namespace", &PyStore::erase_namespace, nb::arg("ns"))
+      .def("put", &PyStore::put, nb::arg("ns"), nb::arg("keys"), nb::arg("data"), nb::arg("parents").none(),
+           nb::arg("attributes").none(), nb::arg("hints").none(), nb::arg("deadline"), nb::arg("staged"))
+      .def("get", &PyStore::get, nb::arg("ns"), nb::arg("keys"), nb::arg("buffers"), nb::arg("deadline"),
+           nb::arg("staged"))
+      .def("submit_put", &PyStore::submit_put, nb::arg("ns"), nb::arg("keys"), nb::arg("data"),
+           nb::arg("parents").none(), nb::arg("attributes").none(), nb::arg("hints").none(), nb::arg("deadline"),
+           nb::arg("staged"))
+      .def("submit_get", &PyStore::submit_get, nb::arg("ns"), nb::arg("keys"), nb::arg("buffers"), nb::arg("deadline"),
+           nb::arg("staged"))
+      .def("submit_stage", &PyStore::submit_stage, nb::arg("ns"), nb::arg("keys"), nb::arg("deadline"))
+      .def("event_fd", &PyStore::event_fd)
+      .def("drain", &PyStore::drain)
+      .def("exists", &PyStore::exists, nb::arg("ns"), nb::arg("keys"))
+      .def("erase", &PyStore::erase, nb::arg("ns"), nb::arg("keys"))
+      .def("pin", &PyStore::pin, nb::arg("ns"), nb::arg("keys"))
+      .def("unpin", &PyStore::unpin, nb::arg("ns"), nb::arg("keys"))
+      .def("longest_prefix", &PyStore::longest_prefix, nb::arg("ns"), nb::arg("keys"))
+      .def("flush", &PyStore::flush)
+      .def("list", &PyStore::list, nb::arg("ns"))
+      .def("stats", &PyStore::stats);
+}
+
+}  // namespace artesian::python

@@ -1,0 +1,164 @@
+"""The package as a program uses it, on a real file."""
+
+import asyncio
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import artesian
+from artesian import Hints, Outcome
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+class StoreCase(unittest.TestCase):
+    def setUp(self) -> None:
+        # Not in /tmp: a memory file system may refuse direct reads.
+        self.folder = tempfile.mkdtemp(dir=os.environ.get("ARTESIAN_TEST_FOLDER", "."))
+        self.addCleanup(lambda: subprocess.run(["rm", "-rf", self.folder], check=True))
+        artesian.create(self.folder, "64M", segment="2M", block_max="1M")
+        self.store = artesian.Store(self.folder, memory="8M")
+        self.addCleanup(self.store.close)
+        self.space = self.store.namespace(weights="sha256:1", dtype="bf16")
+
+    def test_blocks_come_back_from_one_buffer_or_pieces(self) -> None:
+        block = os.urandom(100_000)
+        self.assertEqual(self.space.put([b"a", b"b"], [block, [block[:10], memoryview(block)[10:]]]), [Outcome.STORED] * 2)
+        one, two = bytearray(100_000), bytearray(90_000)
+        pieces = [one, [memoryview(two)[:4096], memoryview(two)[4096:], bytearray(10_000)]]
+        outcomes, sizes = self.space.get_sizes([b"a", b"b"], pieces)
+        self.assertEqual((outcomes, sizes), ([Outcome.HIT] * 2, [100_000] * 2))
+        self.assertEqual(one, block)
+        self.assertEqual(two, block[:90_000])
+
+    def test_each_block_has_an_answer(self) -> None:
+        self.space.put([b"a"], [b"1" * 5000])
+        small = bytearray(100)
+        self.assertEqual(
+            self.space.get([b"a", b"absent", b""], [small, bytearray(9), bytearray(9)]),
+            [Outcome.INVALID, Outcome.MISS, Outcome.INVALID],
+        )
+        self.assertEqual(self.space.put([b"a"], [b"2"]), [Outcome.PRESENT])
+        self.assertEqual(self.space.exists([b"a", b"absent"]), [True, False])
+        self.assertEqual(self.space.erase([b"a", b"absent"]), [Outcome.HIT, Outcome.MISS])
+        self.assertEqual(self.space.get([b"a"], [bytearray(5000)]), [Outcome.MISS])
+
+    def test_lineage_and_hints_are_kept(self) -> None:
+        hints = Hints(session=7, position=1, tokens=16, next_use_ms=5, lifetime=1)
+        self.space.put([b"root", b"leaf"], [b"r", b"l"], parents=[None, b"root"], attributes=[None, b"mine"], hints=[None, hints])
+        blocks = {block.key: block for block in self.space}
+        self.assertEqual(blocks[b"leaf"], artesian.Block(b"leaf", b"root", b"mine", 1, hints))
+        self.assertEqual(blocks[b"root"].hints, Hints())
+        self.assertEqual(self.space.longest_prefix([b"root", b"leaf", b"none"]), 2)
+
+    def test_awaited_calls(self) -> None:
+        async def work() -> None:
+            await self.space.aput([b"k%d" % i for i in range(50)], [b"%d" % i * 5000 for i in range(50)])
+            buffers = [bytearray(10_000) for _ in range(50)]
+            calls = [self.space.aget([b"k%d" % i], [buffers[i]]) for i in range(50)]
+            self.assertEqual(await asyncio.gather(*calls), [[Outcome.HIT]] * 50)
+            for i in range(50):
+                self.assertTrue(buffers[i].startswith(b"%d" % i))
+
+        asyncio.run(work())
+        asyncio.run(work())  # in another loop
+
+    def test_staged_blocks_are_in_memory(self) -> None:
+        self.store.close()
+        self.store = artesian.Store(self.folder, memory="8M")
+        self.addCleanup(self.store.close)
+        space = self.store.namespace(weights="sha256:1", dtype="bf16")
+        space.put([b"a"], [b"1" * 100_000])
+        self.store.close()
+        with artesian.Store(self.folder, memory="8M") as store:
+            space = store.namespace(weights="sha256:1", dtype="bf16")
+            self.assertEqual(asyncio.run(space.astage([b"a", b"absent"])), [Outcome.HIT, Outcome.MISS])
+            space.get([b"a"], [bytearray(100_000)])
+            self.assertEqual(store.stats()["memory_hits"], 1)
+
+    def test_submitted_batches_are_drained_by_tag(self) -> None:
+        import select
+
+        tags = {self.space.submit_put([b"t%d" % i], [b"x" * 9000]): i for i in range(20)}
+        seen = {}
+        while len(seen) < 20:
+            self.assertTrue(select.select([self.store.event_fd()], [], [], 10)[0])
+            for tag, outcomes, sizes in self.store.drain():
+                seen[tags[tag]] = outcomes
+                self.assertIsNone(sizes)
+        self.assertEqual(set(map(tuple, seen.values())), {(Outcome.STORED,)})
+
+    def test_the_interpreter_goes_on_while_the_store_works(self) -> None:
+        turns, stop = 0, threading.Event()
+
+        def count() -> None:
+            nonlocal turns
+            while not stop.is_set():
+                turns += 1
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        before = turns
+        for i in range(30):
+            self.space.put([b"b%d" % i], [os.urandom(1 << 20)])
+        during = turns - before
+        stop.set()
+        thread.join()
+        self.assertGreater(during, 0)
+
+    def test_buffers_are_held_while_they_are_needed_and_no_longer(self) -> None:
+        buffer = bytearray(5000)
+        self.space.put([b"a"], [b"1" * 5000])
+        tag = self.space.submit_get([b"a"], [buffer])
+        with self.assertRaises(BufferError):
+            buffer.extend(b"x")  # somebody reads into it
+        while not (drained := self.store.drain()):
+            pass
+        self.assertEqual(drained, [(tag, [Outcome.HIT], [5000])])
+        buffer.extend(b"x")
+        with self.assertRaises(BufferError):
+            self.space.get([b"a"], [b"read only"])
+        with self.assertRaises(ValueError):
+            self.space.get([b"a", b"b"], [buffer])
+        gc.collect()
+
+    def test_pins_end_with_their_owner(self) -> None:
+        self.space.put([b"a"], [b"1"])
+        with self.space.pin([b"a", b"absent"]) as pins:
+            self.assertEqual(pins.outcomes, [Outcome.HIT, Outcome.MISS])
+            self.assertEqual(self.store.stats()["pinned"], 1)
+        self.assertEqual(self.store.stats()["pinned"], 0)
+
+    def test_errors_are_a_sentence_and_a_code(self) -> None:
+        with self.assertRaises(artesian.StoreError) as caught:
+            self.store.namespace(weights="")
+        self.assertEqual(caught.exception.code, "invalid")
+        with self.assertRaises(artesian.StoreError) as caught:
+            artesian.Store(self.folder + "/absent")
+        self.assertIn("absent", str(caught.exception))
+        self.store.close()
+        with self.assertRaises(artesian.StoreError) as caught:
+            self.space.exists([b"a"])
+        self.assertEqual(str(caught.exception), "the store is closed")
+
+    def test_blocks_of_another_namespace_are_not_seen(self) -> None:
+        self.space.put([b"a"], [b"1"])
+        for fields in ({"weights": "sha256:2", "dtype": "bf16"}, {"weights": "sha256:1", "dtype": "fp16"},
+                       {"weights": "sha256:1", "dtype": "bf16", "salt": "s"}, {"weights": "sha256:1", "dtype": "bf16", "rank": 1}):
+            other = self.store.namespace(**fields)
+            self.assertEqual(other.get([b"a"], [bytearray(1)]), [Outcome.MISS])
+
+    def test_the_example(self) -> None:
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            ran = subprocess.run([sys.executable, ROOT / "examples/store.py", folder], capture_output=True, text=True, check=True)
+        self.assertIn("2 blocks of the prefix are there", ran.stdout)
+        self.assertIn("['HIT', 'HIT'] ['keys and values of 16 tokens', 'and of 16 more']\n['MISS']", ran.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
