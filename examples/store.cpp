@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   using namespace artesian;
   StoreFilesOptions options{.paths = {{.path = argc > 1 ? argv[1] : ".", .bytes = 64 * MiB}},
                             .geometry = {.segment_bytes = 2 * MiB, .block_bytes_max = 1 * MiB}};
-  if (auto made = create_store(options, false); !made) return std::fprintf(stderr, "%s\n", made.error().message.c_str());
+  if (auto made = create_store(options, false); !made)
+    return std::fprintf(stderr, "%s\n", made.error().message.c_str());
   auto store = open_store(options);
   if (!store) return std::fprintf(stderr, "%s\n", store.error().message.c_str());
   const auto ns = (*store)->open_namespace({.model = "m", .weights = "sha256:of the model's files"});

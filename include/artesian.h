@@ -52,11 +52,11 @@ typedef enum artesian_outcome {
   ARTESIAN_STORED = 2,  /* put: written and visible; durable after artesian_flush */
   ARTESIAN_PRESENT = 3, /* put: it is there already, nothing was written */
   ARTESIAN_MISS = 4,
-  ARTESIAN_BAD = 5,     /* it was there and is not what it must be: forgotten, the buffer is zeroed */
-  ARTESIAN_LATE = 6,    /* the deadline passed before it was begun */
-  ARTESIAN_SHED = 7,    /* put, pin: refused by a limit or a policy */
-  ARTESIAN_FAILED = 8,  /* the device reported an error; the buffer is zeroed */
-  ARTESIAN_WRONG = 9    /* key, size or hints against the limits; for get, a buffer that is too small */
+  ARTESIAN_BAD = 5,    /* it was there and is not what it must be: forgotten, the buffer is zeroed */
+  ARTESIAN_LATE = 6,   /* the deadline passed before it was begun */
+  ARTESIAN_SHED = 7,   /* put, pin: refused by a limit or a policy */
+  ARTESIAN_FAILED = 8, /* the device reported an error; the buffer is zeroed */
+  ARTESIAN_WRONG = 9   /* key, size or hints against the limits; for get, a buffer that is too small */
 } artesian_outcome;
 
 typedef struct artesian_store artesian_store;
@@ -66,10 +66,10 @@ typedef struct artesian_options {
   const char* const* paths; /* files, folders or block devices, path_count of them */
   const uint64_t* caps;     /* one a path, metadata included; null, or 0 for one: as it is (opening) */
   size_t path_count;
-  uint64_t memory_bytes;  /* of the memory tier; 0: none */
-  uint64_t buffer_bytes;  /* for what is on its way; 0: 256 MiB */
-  uint32_t queue_depth;   /* requests at the drive at once; 0: 64 */
-  uint32_t lock_wait_ms;  /* how long to wait for another owner to be gone; 0: 2 s */
+  uint64_t memory_bytes; /* of the memory tier; 0: none */
+  uint64_t buffer_bytes; /* for what is on its way; 0: 256 MiB */
+  uint32_t queue_depth;  /* requests at the drive at once; 0: 64 */
+  uint32_t lock_wait_ms; /* how long to wait for another owner to be gone; 0: 2 s */
   /* What is worth saying, one sentence at a time, from any thread; may be null. */
   void (*report)(void* context, const char* text);
   void* report_context;
@@ -124,12 +124,12 @@ typedef struct artesian_hints {
 
 typedef struct artesian_put_item {
   size_t struct_size;
-  artesian_bytes key;             /* 1 to 255 bytes */
-  artesian_bytes parent;          /* key of the block before it, in the same namespace */
-  artesian_bytes attributes;      /* up to 1 KiB of the caller's */
-  const artesian_bytes* pieces;   /* the block: pieces that follow one another */
+  artesian_bytes key;           /* 1 to 255 bytes */
+  artesian_bytes parent;        /* key of the block before it, in the same namespace */
+  artesian_bytes attributes;    /* up to 1 KiB of the caller's */
+  const artesian_bytes* pieces; /* the block: pieces that follow one another */
   size_t piece_count;
-  const uint32_t* extents;        /* sizes of the parts that have a checksum each, in order; null: one */
+  const uint32_t* extents; /* sizes of the parts that have a checksum each, in order; null: one */
   size_t extent_count;
   artesian_hints hints;
   uint32_t outcome; /* of artesian_outcome; set when the batch is answered */
