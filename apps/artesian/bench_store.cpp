@@ -1,0 +1,76 @@
+// artesian bench store: the store beside the drive alone and one file per block.
+#include <cstdio>
+#include <memory>
+
+#include "bench/store_measure.h"
+#include "commands.h"
+#include "platform/clock.h"
+#include "platform/process.h"
+#include "progress.h"
+
+namespace artesian::cli {
+namespace {
+
+struct StoreCommand {
+  bench::StoreBenchOptions bench;
+  std::string search_path;
+  bool no_peers = false, json = false, check = false;
+};
+
+Result<int> bench_store(const StoreCommand& command) {
+  bench::StoreBenchOptions options = command.bench;
+  options.peers = !command.no_peers;
+  if (options.block_bytes.empty()) options.block_bytes = {64 * KiB, 128 * KiB, 1 * MiB, 4 * MiB};
+  if (options.depths.empty()) options.depths = {1, 8, 32};
+  options.report = [](std::string_view sentence) { fmt::print(stderr, "artesian: {}\n", sentence); };
+  if (const auto fio = find_program("fio", command.search_path)) options.fio = *fio;
+  const SteadyClock clock;
+  auto report = [&] {
+    ProgressLine line;
+    options.progress = [&line](double part, std::string_view what) { line.show(part, what); };
+    return bench::measure_store(options, clock);
+  }();
+  if (!report) return fail(report.error());
+  const auto goals = bench::goals_of("store");
+  if (!goals) return fail(goals.error());
+  const auto table = bench::set_beside(*goals, bench::store_bench_figures(*report));
+  if (!table) return fail(table.error());
+  if (command.json) {
+    fmt::print("{{\"measured\": {}, \"goals\": {}}}\n", bench::store_bench_json(*report), table->json());
+  } else {
+    fmt::print("{}\n{}", bench::store_bench_text(*report), table->text());
+  }
+  return command.check && !table->all_met() ? exit_missed : exit_ok;
+}
+
+}  // namespace
+
+Action setup_bench_store(CLI::App& command, const Context& context) {
+  auto options = std::make_shared<StoreCommand>();
+  options->search_path = context.search_path;
+  bench::StoreBenchOptions& bench = options->bench;
+  command
+      .add_option("FOLDER", bench.folder, "Where scratch files are made, on the drive to be measured; they are removed")
+      ->type_name("")
+      ->required();
+  add_size(command, "--size", bench.bytes, "Of the store; 2G if not given. Three times that is taken for a while");
+  add_sizes(command, "--block", bench.block_bytes, "Bytes of a block, again for more; else 64K, 128K, 1M and 4M");
+  command.add_option("--depth", bench.depths, "Reads under way at once, again for more; else 1, 8 and 32")
+      ->check(CLI::Range(1U, 64U))
+      ->allow_extra_args(false);
+  command.add_option("--seconds", bench.seconds, "Of one measurement of reads")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  command.add_option("--rounds", bench.rounds, "All subjects in turn, so many times")
+      ->check(CLI::Range(1U, 100U))
+      ->capture_default_str();
+  command.add_flag("--no-peers", options->no_peers, "Without one file per block");
+  command.add_flag("--json", options->json, "One JSON object");
+  command.add_flag("--check", options->check, "Exit code 1 when a goal is missed");
+  set_examples(command,
+               {"artesian bench store /nvme", "artesian bench store . --size 512M --block 128K --depth 8 --rounds 5",
+                "artesian bench store /nvme --check --json"});
+  return [options] { return bench_store(*options); };
+}
+
+}  // namespace artesian::cli

@@ -1,0 +1,115 @@
+// How the figures of `artesian bench store` are said.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "bench/store_measure.h"
+
+namespace artesian::bench {
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return values.size() % 2 == 1 ? values[values.size() / 2]
+                                : (values[values.size() / 2 - 1] + values[values.size() / 2]) / 2;
+}
+
+double rate(const std::vector<StoreSample>& samples) {
+  std::vector<double> values;
+  for (const StoreSample& sample : samples) values.push_back(sample.bytes_per_second);
+  return median(std::move(values));
+}
+
+double p99(const std::vector<StoreSample>& samples) {
+  std::vector<double> values;
+  for (const StoreSample& sample : samples) values.push_back(sample.p99_us);
+  return median(std::move(values));
+}
+
+// Median of the ratios of pairs that were measured one after the other; 0 without.
+double ratio(const std::vector<StoreSample>& ours, const std::vector<StoreSample>& theirs) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+    if (theirs[i].bytes_per_second > 0) values.push_back(ours[i].bytes_per_second / theirs[i].bytes_per_second);
+  }
+  return median(std::move(values));
+}
+
+std::string cell(double bytes_per_second) {
+  return bytes_per_second > 0 ? format_rate(bytes_per_second) : "-";
+}
+
+// Of the smaller of 1.5 times the peer and 95 % of the drive.
+std::optional<double> against_peer(const StoreCase& one) {
+  if (one.files.empty()) return std::nullopt;
+  const double goal = std::min(1.5 * rate(one.files), 0.95 * rate(one.drive));
+  return goal > 0 ? std::optional(rate(one.store) / goal) : std::nullopt;
+}
+
+}  // namespace
+
+std::string store_bench_text(const StoreBenchReport& report) {
+  std::string text = fmt::format("{:<5}{:>10}{:>7}{:>12}{:>12}{:>9}{:>12}{:>9}{:>11}{:>11}\n", "", "block", "depth",
+                                 "store", "drive", "of it", "file each", "times", "p99", "drive's");
+  for (const StoreCase& one : report.cases) {
+    text += fmt::format("{:<5}{:>10}{:>7}{:>12}{:>12}{:>8.0f}%{:>12}{:>9}{:>8.0f} us{:>8.0f} us\n",
+                        one.put ? "put" : "get", format_size(one.block_bytes), one.depth, cell(rate(one.store)),
+                        cell(rate(one.drive)), 100 * ratio(one.store, one.drive), cell(rate(one.files)),
+                        one.files.empty() ? "-" : fmt::format("{:.1f}x", ratio(one.store, one.files)), p99(one.store),
+                        p99(one.drive));
+  }
+  text += fmt::format("\nreads of 128 KiB, p99: {:.0f} us alone, {:.0f} us beside puts without end\n",
+                      report.get_p99_idle_us, report.get_p99_beside_us);
+  text += fmt::format("{} blocks were wrong, {} not there; {} segments were reclaimed; the drive by {}\n", report.wrong,
+                      report.missing, report.reclaimed, report.drive_by);
+  return text;
+}
+
+std::string store_bench_json(const StoreBenchReport& report) {
+  nlohmann::json cases = nlohmann::json::array();
+  for (const StoreCase& one : report.cases) {
+    cases.push_back({{"op", one.put ? "put" : "get"},
+                     {"block_bytes", one.block_bytes},
+                     {"depth", one.depth},
+                     {"store_bytes_per_second", rate(one.store)},
+                     {"drive_bytes_per_second", rate(one.drive)},
+                     {"files_bytes_per_second", rate(one.files)},
+                     {"of_drive", ratio(one.store, one.drive)},
+                     {"store_p99_us", p99(one.store)},
+                     {"drive_p99_us", p99(one.drive)},
+                     {"cpu_us", one.cpu_us}});
+  }
+  const nlohmann::json all{{"drive_by", report.drive_by},
+                           {"cases", cases},
+                           {"get_p99_idle_us", report.get_p99_idle_us},
+                           {"get_p99_beside_us", report.get_p99_beside_us},
+                           {"segments_reclaimed", report.reclaimed},
+                           {"wrong", report.wrong},
+                           {"missing", report.missing}};
+  return all.dump();
+}
+
+std::vector<GoalFigure> store_bench_figures(const StoreBenchReport& report) {
+  std::optional<double> get, put, peer_get, peer_put, p99_over, cpu;
+  const auto least = [](std::optional<double>& of, double value) { of = of ? std::min(*of, value) : value; };
+  for (const StoreCase& one : report.cases) {
+    if (!one.drive.empty()) least(one.put ? put : get, 100 * ratio(one.store, one.drive));
+    if (const auto figure = against_peer(one)) least(one.put ? peer_put : peer_get, *figure);
+    if (!one.put && p99(one.drive) > 0) {
+      p99_over = std::max(p99_over.value_or(0), p99(one.store) / p99(one.drive));
+    }
+    if (!one.put && one.block_bytes == 128 * KiB) cpu = std::max(cpu.value_or(0), one.cpu_us);
+  }
+  std::optional<double> beside;
+  if (report.get_p99_idle_us > 0) beside = report.get_p99_beside_us / report.get_p99_idle_us;
+  return {{.name = "store.get.drive", .figure = get},
+          {.name = "store.get.p99", .figure = p99_over},
+          {.name = "store.put.drive", .figure = put},
+          {.name = "store.get.beside", .figure = beside},
+          {.name = "store.get.files", .figure = peer_get},
+          {.name = "store.put.files", .figure = peer_put},
+          {.name = "store.cpu", .figure = cpu},
+          {.name = "store.wrong", .figure = static_cast<double>(report.wrong + report.missing)}};
+}
+
+}  // namespace artesian::bench
