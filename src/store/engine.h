@@ -181,6 +181,7 @@ class Engine final : public Store {
   void scan(bool whole, const std::function<void(ScanOp&)>& seen, const std::function<bool(Lock&)>& go_on);
 
   // engine_reclaim.cpp
+  bool carrying(std::size_t path) const;
   void step_reclaim();
   void begin_reclaim(std::size_t path, std::uint32_t segment);
   void step(std::size_t path);

@@ -374,8 +374,11 @@ struct Engine::SealOp final : Engine::Op {
 std::optional<Place> Engine::place(std::uint32_t pages, std::uint8_t lifetime, const Segments::Path* only) {
   auto& paths = segments_.paths();
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    Segments::Path& path = paths[(next_path_ + i) % paths.size()];
+    const std::size_t number = (next_path_ + i) % paths.size();
+    Segments::Path& path = paths[number];
     if (path.failed || (only != nullptr && only != &path)) continue;
+    // The last room is for what is carried forward: without it the segment that gives way could not be emptied.
+    if (only == nullptr && path.free == 0 && carrying(number)) continue;
     const auto found = segments_.place(path, lifetime, pages, only != nullptr ? 0 : 1, generation_ + 1);
     if (segments_.opened) {
       ++generation_;

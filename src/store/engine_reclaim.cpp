@@ -180,6 +180,11 @@ struct Engine::WipeOp final : Engine::Op {
   std::uint32_t segment = 0, attempts = 0;
 };
 
+// Whether records of a segment that gives way are still to be placed elsewhere.
+bool Engine::carrying(std::size_t path) const {
+  return reclaims_[path] && (!reclaims_[path]->carry.empty() || reclaims_[path]->carrying > 0);
+}
+
 // Begins where room is short and goes on where something has ended.
 void Engine::step_reclaim() {
   for (std::size_t i = 0; i < reclaims_.size(); ++i) {

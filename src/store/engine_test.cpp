@@ -274,6 +274,28 @@ TEST_F(EngineTest, TheOldestGiveWayAndTheRestIsRight) {
   EXPECT_EQ(hits, 0U);
 }
 
+// Many puts at once beside much that is carried forward: they leave room for it.
+TEST_F(EngineTest, PinnedBlocksStayBesideManyPutsAtOnce) {
+  make(1, 8);
+  constexpr std::uint64_t pinned = 12, bytes = 30'000;
+  for (std::uint64_t i = 0; i < pinned; ++i) {
+    ASSERT_EQ(one_->put(i, bytes), Outcome::stored);
+    ASSERT_EQ(one_->pin(i), Outcome::hit);
+  }
+  std::vector<std::byte> data(bytes, std::byte{1});
+  std::uint64_t next = 1000;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::vector<std::byte>> keys;
+    for (int i = 0; i < 16; ++i) keys.push_back(key_of(next++));
+    std::vector<Put> items;
+    for (const auto& key : keys) items.push_back({.key = key, .data = data});
+    engine_->put(ns_, items);
+    for (const Put& item : items) EXPECT_EQ(item.outcome, Outcome::stored);
+  }
+  EXPECT_GT(engine_->stats().carried, 100U);
+  for (std::uint64_t i = 0; i < pinned; ++i) EXPECT_EQ(one_->get(i), Outcome::hit) << i;
+}
+
 TEST_F(EngineTest, PinnedBlocksStay) {
   make(1, 8);
   ASSERT_EQ(one_->put(1000, 30'000), Outcome::stored);
