@@ -257,9 +257,9 @@ Action setup_store_init(CLI::App& command, const Context&) {
   const Options options = add_paths(command);
   add_size(command, "--size", options->size, "Cap of each path, all metadata included; taken at once")->required();
   add_size(command, "--segment", options->geometry.segment_bytes,
-           "Size of a segment: the drive's reclaim unit where it is known")
-      ->default_str("128M");
-  add_size(command, "--block-max", options->geometry.block_bytes_max, "The largest block")->default_str("16M");
+           "Size of a segment: the drive's reclaim unit where it is known; else a 64th of the cap, 4M to 256M");
+  add_size(command, "--block-max", options->geometry.block_bytes_max,
+           "The largest block; if not given a quarter of a segment, 16M at most");
   command.add_flag("--overwrite", options->overwrite, "Also over a file that is not empty, or a block device");
   set_examples(command, {"artesian store init --path /mnt/nvme/kv --size 200G",
                          "artesian store init --path /mnt/a --path /mnt/b --size 1T --segment 1G --block-max 64M"});

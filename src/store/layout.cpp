@@ -1,6 +1,7 @@
 #include "store/layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "format/record.h"
@@ -73,6 +74,20 @@ std::uint64_t block_bytes_that_fit(std::uint64_t segment_bytes) {
       record_header_pages(key_bytes_limit, key_bytes_limit, attribute_bytes_limit, extents_limit);
   const std::uint64_t frame = (3 + most_header) * store_page;
   return std::min(block_bytes_limit, segment_bytes - frame);
+}
+
+StoreGeometry chosen_geometry(StoreGeometry geometry, std::uint64_t cap) {
+  if (geometry.segment_bytes == 0) {
+    geometry.segment_bytes = std::clamp(std::bit_floor(cap / 64), 4 * MiB, 256 * MiB);
+    // Where the largest block was named, it must fit.
+    while (geometry.segment_bytes < 256 * MiB && geometry.segment_bytes < 4 * geometry.block_bytes_max) {
+      geometry.segment_bytes *= 2;
+    }
+  }
+  if (geometry.block_bytes_max == 0) {
+    geometry.block_bytes_max = std::max(store_page, std::min(16 * MiB, geometry.segment_bytes / 4));
+  }
+  return geometry;
 }
 
 Status write_superblock(Device& device, FileIndex file, const Superblock& superblock) {

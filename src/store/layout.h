@@ -16,9 +16,13 @@
 namespace artesian {
 
 struct StoreGeometry {
-  std::uint64_t segment_bytes = 128 * MiB;
-  std::uint64_t block_bytes_max = 16 * MiB;  // at most what a segment has room for
+  std::uint64_t segment_bytes = 0;    // 0: for create_store() to choose
+  std::uint64_t block_bytes_max = 0;  // at most what a segment has room for; 0: as above
 };
+
+// What is 0 chosen for paths of that cap: some 64 segments or more, 4 MiB to 256 MiB each, since two of them are kept
+// free; and blocks of up to a quarter of a segment, 16 MiB at most.
+StoreGeometry chosen_geometry(StoreGeometry geometry, std::uint64_t cap);
 
 // Everything random about a store, from outside.
 struct StoreIdentity {

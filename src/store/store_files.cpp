@@ -108,6 +108,9 @@ struct Borrowed {
 }  // namespace
 
 Status create_store(const StoreFilesOptions& options, bool overwrite) {
+  if (options.paths.empty()) return fail(Code::invalid, "a store needs at least one path");
+  const StoreGeometry geometry =
+      chosen_geometry(options.geometry, std::ranges::min_element(options.paths, {}, &StorePath::bytes)->bytes);
   std::vector<File> files;
   for (const StorePath& path : options.paths) {
     auto file = open_locked(file_of(path), true, options);
@@ -119,11 +122,11 @@ Status create_store(const StoreFilesOptions& options, bool overwrite) {
       return fail(Code::rejected, "{}: is not empty; to make a store of it all the same says overwrite", file->path());
     }
     const std::uint64_t cap = block_device ? std::min(*size, path.bytes) : file_bytes_of(path.bytes);
-    const std::uint64_t segments = (cap - std::min(cap, store_data_offset)) / options.geometry.segment_bytes;
-    const std::uint64_t bytes = store_data_offset + segments * options.geometry.segment_bytes;
+    const std::uint64_t segments = (cap - std::min(cap, store_data_offset)) / geometry.segment_bytes;
+    const std::uint64_t bytes = store_data_offset + segments * geometry.segment_bytes;
     if (segments < segments_min) {
       return fail(Code::invalid, "{}: a cap of {} is too small for {} segments of {}", file->path(), format_size(cap),
-                  segments_min, format_size(options.geometry.segment_bytes));
+                  segments_min, format_size(geometry.segment_bytes));
     }
     if (!block_device) {
       if (auto cut = file->truncate(std::min(*size, bytes)); !cut) return cut;
@@ -141,7 +144,7 @@ Status create_store(const StoreFilesOptions& options, bool overwrite) {
   const SteadyClock clock;
   auto device = make_device(std::move(files), options, clock);
   if (!device) return fail(std::move(device.error()));
-  return format_store(**device, options.geometry, identity);
+  return format_store(**device, geometry, identity);
 }
 
 Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
