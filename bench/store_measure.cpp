@@ -132,7 +132,7 @@ class Measurement {
     {
       auto store = open(true, ns);
       if (!store) return fail(std::move(store.error()));
-      auto tally = store_puts(**store, ns, pattern, there, there * 5 / 4, put_depth);
+      auto tally = store_puts(**store, ns, pattern, there, there * 9 / 4, put_depth);
       if (!tally) return fail(std::move(tally.error()));
       report.reclaimed += (*store)->stats().segments_reclaimed;
       into.store.push_back(tally->sample());

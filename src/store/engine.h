@@ -30,10 +30,11 @@
 namespace artesian {
 
 struct EngineSettings {
-  std::uint64_t blocks_max = 0;         // of the index; 0: one for each 16 KiB of the paths
-  std::uint32_t write_depth_max = 16;   // writes at the device at once
-  std::uint32_t reclaim_depth_max = 8;  // reads of reclaim at once
-  std::uint32_t put_queue_max = 1024;   // puts that wait; more are shed
+  std::uint64_t blocks_max = 0;                // of the index; 0: one for each 16 KiB of the paths
+  std::uint32_t write_depth_max = 16;          // writes at the device at once,
+  std::uint32_t write_depth_beside_reads = 2;  // and while somebody reads, or did a moment ago
+  std::uint32_t reclaim_depth_max = 8;         // reads of reclaim at once
+  std::uint32_t put_queue_max = 1024;          // puts that wait; more are shed
   std::uint64_t buffer_bytes_max = 256 * MiB;
   double pinned_share_max = 0.25;  // of a store's bytes
   std::uint64_t memory_bytes = 0;  // of the memory tier, bookkeeping included
@@ -215,6 +216,7 @@ class Engine final : public Store {
   std::vector<std::uint32_t> free_tags_;
   std::array<std::uint32_t, io_class_count> at_device_{};
   Nanos earliest_deadline_ = Nanos::max();
+  Nanos last_read_ = -std::chrono::hours(1);      // when one was last submitted
   std::vector<std::function<void()>> callbacks_;  // of batches that are answered
 
   std::unordered_set<KeyHash, KeyHashHash> puts_;  // keys of puts under way

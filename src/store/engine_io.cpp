@@ -5,6 +5,10 @@
 #include "store/engine.h"
 
 namespace artesian {
+namespace {
+// Behind a demand read others are expected for so long.
+constexpr Nanos reads_go_on = std::chrono::milliseconds(2);
+}  // namespace
 
 void Engine::queue(IoClass io_class, std::unique_ptr<Op> op, bool front) {
   op->request.io_class = io_class;
@@ -41,7 +45,10 @@ void Engine::expire(Nanos now) {
 bool Engine::room_for(IoClass io_class) const {
   if (free_tags_.empty()) return false;
   const auto at = [&](IoClass other) { return at_device_[static_cast<std::size_t>(other)]; };
-  if (io_class == IoClass::write) return at(IoClass::write) < settings_.write_depth_max;
+  if (io_class == IoClass::write) {
+    const bool reading = at(IoClass::demand) > 0 || clock_.now() - last_read_ < reads_go_on;
+    return at(IoClass::write) < (reading ? settings_.write_depth_beside_reads : settings_.write_depth_max);
+  }
   if (io_class == IoClass::reclaim) return at(IoClass::reclaim) < settings_.reclaim_depth_max;
   return true;
 }
@@ -59,6 +66,7 @@ bool Engine::start_one(IoClass io_class) {
     queue.insert(queue.begin() + brought, std::move(op));
     return brought > 0;
   }
+  if (io_class == IoClass::demand) last_read_ = clock_.now();
   const std::uint32_t tag = free_tags_.back();
   op->request.pieces = op->pieces;
   op->request.tag = tag;
