@@ -89,6 +89,13 @@ class PyStore {
     return nb::steal(batch.outcomes());
   }
 
+  std::uint64_t submit_probe(NamespaceId ns, nb::handle keys, void (Store::*call)(NamespaceId, std::span<Probe>)) {
+    return submit(std::make_unique<ProbeBatch>(keys.ptr()), [&](ProbeBatch& batch, const auto& done) {
+      (host().store().*call)(ns, batch.items);
+      done();
+    });
+  }
+
   template <typename Made, typename Submit>
   std::uint64_t submit(std::unique_ptr<Made> made, Submit submit) {
     Host& to = host();
@@ -174,6 +181,9 @@ class PyStore {
       host().stage(ns, std::span(batch.items), way(host().store(), deadline, true), std::move(done));
     });
   }
+  // Answered from memory at once, and drained like the rest.
+  std::uint64_t submit_exists(NamespaceId ns, nb::handle keys) { return submit_probe(ns, keys, &Store::exists); }
+  std::uint64_t submit_erase(NamespaceId ns, nb::handle keys) { return submit_probe(ns, keys, &Store::erase); }
   int event_fd() { return host().event_fd(); }
 
   // [(tag, outcomes, sizes or None), ...] of what was answered since.
@@ -257,6 +267,7 @@ class PyStore {
         {"carried", now.carried},
         {"erased", now.erased},
         {"pinned", now.pinned},
+        {"records_skipped", now.records_skipped},
         {"index_bytes", now.index_bytes},
         {"memory_bytes", now.memory_bytes},
         {"buffer_bytes", now.buffer_bytes},
@@ -297,6 +308,8 @@ NB_MODULE(_artesian, module) {
       .def("submit_get", &PyStore::submit_get, nb::arg("ns"), nb::arg("keys"), nb::arg("buffers"), nb::arg("deadline"),
            nb::arg("staged"))
       .def("submit_stage", &PyStore::submit_stage, nb::arg("ns"), nb::arg("keys"), nb::arg("deadline"))
+      .def("submit_exists", &PyStore::submit_exists, nb::arg("ns"), nb::arg("keys"))
+      .def("submit_erase", &PyStore::submit_erase, nb::arg("ns"), nb::arg("keys"))
       .def("event_fd", &PyStore::event_fd)
       .def("drain", &PyStore::drain)
       .def("exists", &PyStore::exists, nb::arg("ns"), nb::arg("keys"))

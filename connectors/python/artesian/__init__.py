@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Union
 
 from . import _artesian
 
-__all__ = ["Block", "Hints", "Namespace", "Outcome", "Pins", "Store", "StoreError", "create", "size"]
+__all__ = ["Block", "Hints", "Namespace", "Outcome", "Pins", "Store", "StoreError", "create", "open_or_create", "size"]
 
 Path = Union[str, "os.PathLike[str]"]
 Buffer = Any  # an object with a buffer; collections.abc.Buffer is of Python 3.12
@@ -115,6 +115,17 @@ def create(
     """Makes an empty store in files, folders or block devices; `cap` is that of each, metadata included."""
     names = _paths(paths)
     _artesian.create(names, _caps(cap, len(names)), size(segment), size(block_max), overwrite)
+
+
+def open_or_create(path: Path, cap: Union[int, str, None], *, memory: Union[int, str] = 0, block_max: Union[int, str] = 0) -> Store:
+    """The store in a folder (or file); made if there is none, for which `cap` is needed."""
+    name = os.fspath(path)
+    os.makedirs(name, exist_ok=True)
+    if not os.path.exists(os.path.join(name, "artesian.store")):
+        if cap is None:
+            raise StoreError(f"{name}: there is no store, and no capacity to make one of")
+        create(name, cap, block_max=block_max)
+    return Store(name, cap=cap, memory=memory)
 
 
 class Store:
@@ -296,6 +307,13 @@ class Namespace:
 
     def submit_stage(self, keys: Sequence[Buffer], *, deadline: float = 0) -> int:
         return self._native.submit_stage(self.id, keys, deadline)
+
+    def submit_exists(self, keys: Sequence[Buffer]) -> int:
+        """Answered from memory, and drained like the others: HIT or MISS for each key."""
+        return self._native.submit_exists(self.id, keys)
+
+    def submit_erase(self, keys: Sequence[Buffer]) -> int:
+        return self._native.submit_erase(self.id, keys)
 
     def exists(self, keys: Sequence[Buffer]) -> list[bool]:
         return [outcome == 1 for outcome in self._native.exists(self.id, keys)]

@@ -1,0 +1,107 @@
+"""Artesian as an L2 tier of LMCache (tested with 0.5.6): an adapter of type native_plugin.
+
+    lmcache server ... --l2-adapter '{"type": "native_plugin", "module_path": "artesian.lmcache", "class_name": "ArtesianL2",
+      "adapter_params": {"path": "/nvme/kv", "capacity": "200G", "model": "/models/smollm2", "dtype": "bfloat16"}}'
+
+LMCache's keys name neither weights nor data type: `model` (a folder or file, whose fingerprint is taken) or `weights` (a
+fingerprint) is demanded, `dtype` should be given. Data moves in C++; Python sees keys and answers.
+
+Threads: as LMCache calls it: submits from any thread, which never block, and one thread that drains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import Any
+
+import artesian
+from artesian.fingerprint import fingerprint
+
+_LOG = logging.getLogger("lmcache.artesian")
+_KEY_LIMIT = 255
+_HIT, _STORED, _PRESENT = 1, 2, 3
+
+
+def _key(text: str) -> bytes:
+    key = text.encode()
+    return key if len(key) <= _KEY_LIMIT else b"sha256:" + hashlib.sha256(key).digest()
+
+
+class ArtesianL2:
+    """The callables that LMCache's NativeConnectorL2Adapter asks for."""
+
+    def __init__(
+        self,
+        path: str,
+        capacity: int | str | None = None,
+        *,
+        model: str | None = None,
+        weights: str | None = None,
+        dtype: str = "",
+        layout: str = "",
+        codec: str = "",
+        memory: int | str = 0,
+        deadline: float = 5.0,
+    ) -> None:
+        """`deadline`: seconds after which a get that has not begun is a miss. `memory`: LMCache has a tier of its own."""
+        if weights is None and model is None:
+            raise ValueError("artesian: adapter_params name neither 'model' (where the weights are) nor 'weights' (their fingerprint)")
+        self._store = artesian.open_or_create(path, capacity, memory=memory)
+        found = weights if weights is not None else fingerprint(str(model), path)
+        self._space = self._store.namespace(weights=found, dtype=dtype, layout=layout, codec=codec)
+        self._deadline = deadline
+        self._gets: dict[int, list[int]] = {}  # sizes that were asked for
+        self._sets: set[int] = set()
+        _LOG.info("artesian: %s: %s", path, self._store.stats())
+
+    def event_fd(self) -> int:
+        return self._store.event_fd()
+
+    def submit_batch_get(self, keys: list[str], buffers: list[memoryview]) -> int:
+        sizes = [memoryview(buffer).nbytes for buffer in buffers]
+        tag = self._space.submit_get([_key(key) for key in keys], buffers, deadline=self._deadline)
+        self._gets[tag] = sizes
+        return tag
+
+    def submit_batch_set(self, keys: list[str], buffers: list[memoryview]) -> int:
+        tag = self._space.submit_put([_key(key) for key in keys], buffers)
+        self._sets.add(tag)
+        return tag
+
+    def submit_batch_exists(self, keys: list[str]) -> int:
+        return self._space.submit_exists([_key(key) for key in keys])
+
+    def submit_batch_delete(self, keys: list[str]) -> int:
+        return self._space.submit_erase([_key(key) for key in keys])
+
+    def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:
+        """[(future, ok, error, an answer for each key)]. One bad block never fails its neighbours; a set is whole or not."""
+        done: list[tuple[int, bool, str, list[bool] | None]] = []
+        for tag, outcomes, sizes in self._store.drain():
+            if tag in self._sets:
+                self._sets.discard(tag)
+                kept = all(outcome in (_STORED, _PRESENT) for outcome in outcomes)
+                done.append((tag, kept, "" if kept else self._why(outcomes), None))
+                continue
+            wanted = self._gets.pop(tag, None)
+            if wanted is None or sizes is None:
+                done.append((tag, True, "", [outcome == _HIT for outcome in outcomes]))
+            else:
+                hits = [outcome == _HIT and size == asked for outcome, size, asked in zip(outcomes, sizes, wanted)]
+                done.append((tag, True, "", hits))
+        return done
+
+    @staticmethod
+    def _why(outcomes: list[int]) -> str:
+        counts: dict[str, int] = {}
+        for outcome in outcomes:
+            name = artesian.Outcome(outcome).name.lower()
+            counts[name] = counts.get(name, 0) + 1
+        return "artesian: " + ", ".join(f"{count} {name}" for name, count in counts.items())
+
+    def stats(self) -> dict[str, Any]:
+        return dict(self._store.stats())
+
+    def close(self) -> None:
+        self._store.close()
