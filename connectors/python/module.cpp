@@ -186,6 +186,13 @@ class PyStore {
   std::uint64_t submit_erase(NamespaceId ns, nb::handle keys) { return submit_probe(ns, keys, &Store::erase); }
   int event_fd() { return host().event_fd(); }
 
+  // Waits until nothing that was submitted is under way.
+  void settle() {
+    Host& to = host();
+    const nb::gil_scoped_release without;
+    to.settle();
+  }
+
   // [(tag, outcomes, sizes or None), ...] of what was answered since.
   nb::list drain() {
     nb::list all;
@@ -312,6 +319,7 @@ NB_MODULE(_artesian, module) {
       .def("submit_erase", &PyStore::submit_erase, nb::arg("ns"), nb::arg("keys"))
       .def("event_fd", &PyStore::event_fd)
       .def("drain", &PyStore::drain)
+      .def("settle", &PyStore::settle)
       .def("exists", &PyStore::exists, nb::arg("ns"), nb::arg("keys"))
       .def("erase", &PyStore::erase, nb::arg("ns"), nb::arg("keys"))
       .def("pin", &PyStore::pin, nb::arg("ns"), nb::arg("keys"))

@@ -35,6 +35,9 @@ class StoreHost {
   virtual void announce(std::uint64_t tag) = 0;
   virtual int event_fd() const = 0;
   virtual std::size_t drain(std::span<std::uint64_t> tags) = 0;
+
+  // Waits until nothing that was submitted is under way. Not from a callback.
+  virtual void settle() = 0;
 };
 
 }  // namespace artesian

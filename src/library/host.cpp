@@ -42,8 +42,13 @@ std::function<void()> Host::counted(std::function<void()> done) {
   return [this, done = std::move(done)] {
     done();
     const std::lock_guard ended(mutex_);
-    --under_way_;
+    if (--under_way_ == 0) settled_.notify_all();
   };
+}
+
+void Host::settle() {
+  std::unique_lock lock(mutex_);
+  settled_.wait(lock, [&] { return under_way_ == 0; });
 }
 
 void Host::submit(NamespaceId ns, std::span<Put> items, const Batch& batch, std::function<void()> done) {

@@ -25,6 +25,7 @@ class Host final : public StoreHost {
   void announce(std::uint64_t tag) override;
   int event_fd() const override { return event_.fd(); }
   std::size_t drain(std::span<std::uint64_t> tags) override;
+  void settle() override;
 
  private:
   Host(std::unique_ptr<Store> store, Event event) : store_(std::move(store)), event_(std::move(event)) {}
@@ -35,7 +36,7 @@ class Host final : public StoreHost {
   Event event_;
 
   std::mutex mutex_;  // guards all below
-  std::condition_variable wanted_, ended_;
+  std::condition_variable wanted_, ended_, settled_;
   std::uint64_t under_way_ = 0;  // batches
   bool stopping_ = false, stopped_ = false;
   std::deque<std::uint64_t> tags_;

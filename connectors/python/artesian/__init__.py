@@ -193,6 +193,10 @@ class Store:
         """[(tag, outcomes, sizes or None)] of the submitted batches that were answered since."""
         return self._store.drain()
 
+    def settle(self) -> None:
+        """Waits until nothing that was submitted is under way; what came of it stays to be drained."""
+        self._store.settle()
+
     async def _answer(self, tag: int) -> tuple[list[int], list[int]]:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:

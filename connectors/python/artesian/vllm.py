@@ -1,0 +1,227 @@
+"""Artesian as a flash tier of vLLM's native KV offloading (tested with 0.32.0): a SecondaryTierManager, loaded by module_path.
+
+    vllm serve MODEL --kv-transfer-config "$(python -m artesian.vllm config --path /nvme/kv --capacity 2T)"
+
+The weights' fingerprint is taken from the model's files where vLLM was given a folder (or a model that lies in the
+Hugging Face cache), and demanded (`weights`) where it was not. Model, data type, layout, block size and parallelism are in
+the namespace, too.
+
+Threads: all calls come from the scheduler's thread and never block; data moves in C++, between the primary tier's memory
+and the drive, without a copy. A block that is bad, missing or late is recomputed by vLLM; its neighbours are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import artesian
+from artesian.fingerprint import fingerprint
+
+from vllm.logger import init_logger
+from vllm.v1.kv_offload.base import Locality, LookupResult, Medium, RequestOffloadingContext
+from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, TransferJob
+
+if TYPE_CHECKING:
+    from vllm.v1.kv_offload.base import OffloadingSpec, OffloadKey, ReqContext
+    from vllm.v1.kv_offload.tiering.backpressure import BackpressureDetector
+
+_LOG = init_logger("vllm.artesian")
+_HIT, _STORED, _PRESENT = 1, 2, 3
+
+
+def model_folder(name: str) -> str | None:
+    """Where the model's files are: the folder itself, or the one of the Hugging Face cache; None if neither is there."""
+    if os.path.exists(name):
+        return name
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
+    found = try_to_load_from_cache(name, "config.json")
+    return os.path.dirname(found) if isinstance(found, str) else None
+
+
+class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
+    """Blocks of the primary (CPU) tier, kept on flash by Artesian's store."""
+
+    medium: ClassVar[Medium] = Medium.STORAGE
+
+    def __init__(
+        self,
+        offloading_spec: OffloadingSpec,
+        primary_kv_view: memoryview,
+        tier_type: str,
+        backpressure_detector: BackpressureDetector | None = None,
+        *,
+        path: str,
+        capacity: int | str | None = None,
+        weights: str | None = None,
+        codec: str = "",
+        salt: str = "",
+        deadline: float = 5.0,
+        locality: str | None = None,
+    ) -> None:
+        """`path`: a folder for this engine's store alone (a data parallel replica takes a folder in it). `capacity`: its cap on flash.
+        `deadline`: seconds after which a load that has not begun is given up and recomputed."""
+        super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
+        self.locality = Locality(locality) if locality is not None else None
+        config = offloading_spec.config
+        if config.parallel.data_parallel_size > 1:  # one owner a store
+            path = os.path.join(path, f"replica{config.parallel.data_parallel_index}")
+        if weights is None:
+            folder = model_folder(config.model.name)
+            if folder is None:
+                raise ValueError(
+                    f"artesian: {config.model.name}: its files are not to be found here; give their fingerprint as 'weights' "
+                    "(python -m artesian.fingerprint FOLDER)"
+                )
+            weights = fingerprint(folder, path)
+        self._deadline = deadline
+        self._chunks = primary_kv_view.cast("B")
+        block_bytes = self.block_size_bytes
+        self._store = artesian.open_or_create(path, capacity, block_max=block_bytes)
+        self._space = self._store.namespace(
+            weights=weights,
+            model=config.model.name,
+            dtype=str(config.model.dtype),
+            layout=self._layout(offloading_spec, block_bytes),
+            codec=codec,
+            salt=salt,
+            block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk,
+            rank=config.parallel.rank,
+            world_size=config.parallel.world_size,
+        )
+        self._loads: dict[int, TransferJob] = {}  # by tag
+        self._stores: dict[int, TransferJob] = {}
+        self._failed: dict[str, set[bytes]] = {}  # of requests that go on: not to be asked for again
+        stats = self._store.stats()
+        _LOG.info("artesian: %s: %d blocks of %d bytes on flash", path, stats["blocks"], block_bytes)
+
+    @staticmethod
+    def _layout(spec: OffloadingSpec, block_bytes: int) -> str:
+        config, parallel = spec.config, spec.config.parallel
+        facts = {
+            "groups": [[group.tokens_per_block, list(group.layer_names)] for group in config.groups],
+            "bytes": block_bytes,
+            "kv": config.kv_cache_layout,
+            "canonical": config.canonical_layout,
+            "replicated": config.replicated_layout,
+            "parallel": [parallel.tp_size, parallel.pp_size, parallel.pcp_size, parallel.dcp_size],
+        }
+        text = json.dumps(facts, sort_keys=True)
+        if len(text) <= 1024:
+            return text
+        import hashlib  # the names of many layers are long
+
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def _chunk(self, chunk: int) -> memoryview:
+        start = int(chunk) * self.block_size_bytes
+        return self._chunks[start : start + self.block_size_bytes]
+
+    def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        return RequestOffloadingContext()
+
+    def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
+        if key in self._failed.get(req_context.req_id, ()):
+            return LookupResult.MISS
+        return LookupResult.HIT if self._space.exists([key])[0] else LookupResult.MISS
+
+    def submit_store(self, job_metadata: TransferJob) -> None:
+        keys = list(job_metadata.keys)
+        # What comes before it in the same job is its parent: that is how vLLM chains its hashes.
+        parents: list[Any] = [None, *keys[:-1]]
+        tag = self._space.submit_put(keys, [self._chunk(chunk) for chunk in job_metadata.chunk_ids], parents=parents)
+        self._stores[tag] = job_metadata
+
+    def submit_load(self, job_metadata: TransferJob) -> None:
+        buffers = [self._chunk(chunk) for chunk in job_metadata.chunk_ids]
+        tag = self._space.submit_get(list(job_metadata.keys), buffers, deadline=self._deadline)
+        self._loads[tag] = job_metadata
+
+    def get_finished_jobs(self) -> Iterable[JobResult]:
+        results = []
+        for tag, outcomes, sizes in self._store.drain():
+            store = self._stores.pop(tag, None)
+            if store is not None:
+                kept = sum(outcome in (_STORED, _PRESENT) for outcome in outcomes)
+                results.append(JobResult(store.job_id, kept == len(outcomes), transfer_bytes=kept * self.block_size_bytes))
+                continue
+            load = self._loads.pop(tag)
+            keys = list(load.keys)
+            good = [
+                key
+                for key, outcome, size in zip(keys, outcomes, sizes or [])
+                if outcome == _HIT and size == self.block_size_bytes
+            ]
+            if len(good) < len(keys):
+                lost = set(keys) - set(good)
+                self._failed.setdefault(load.req_context.req_id, set()).update(lost)
+                _LOG.warning("artesian: %d of %d blocks could not be loaded and are computed again", len(lost), len(keys))
+            results.append(
+                JobResult(
+                    load.job_id,
+                    len(good) == len(keys),
+                    successful_keys=tuple(good) if 0 < len(good) < len(keys) else None,
+                    transfer_bytes=len(good) * self.block_size_bytes,
+                )
+            )
+        return results
+
+    def has_pending_work(self) -> bool:
+        return bool(self._loads or self._stores)
+
+    def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """The store learns of use by the gets themselves."""
+
+    def on_request_finished(self, req_context: ReqContext) -> None:
+        self._failed.pop(req_context.req_id, None)
+
+    def drain_jobs(self) -> None:
+        """Waits until nothing touches the primary tier's memory any more. The results stay for get_finished_jobs()."""
+        self._store.settle()
+
+    def shutdown(self) -> None:
+        self._store.close()
+        self._chunks.release()
+
+
+def config_for(options: argparse.Namespace) -> dict[str, Any]:
+    tier = {"type": "ArtesianTier", "module_path": "artesian.vllm", "path": options.path, "capacity": options.capacity}
+    tier |= {name: getattr(options, name) for name in ("weights", "codec") if getattr(options, name)}
+    return {
+        "kv_connector": "OffloadingConnector",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {
+            "spec_name": "TieringOffloadingSpec",
+            "cpu_bytes_to_use": artesian.size(options.memory),
+            "secondary_tiers": [tier],
+        },
+    }
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m artesian.vllm", description="vLLM's settings for a tier on flash.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    config = commands.add_parser("config", help="print the JSON for --kv-transfer-config")
+    config.add_argument("--path", required=True, help="folder of the store, for this engine alone")
+    config.add_argument("--capacity", required=True, help="cap on flash, as 2T")
+    config.add_argument("--memory", default="4G", help="of the primary tier in host memory (default 4G)")
+    config.add_argument("--weights", help="fingerprint of the weights; found by itself where the model's files are")
+    config.add_argument("--codec", choices=["exponent"], help="code KV on flash without loss: a third less of BF16")
+    try:
+        print(json.dumps(config_for(parser.parse_args(arguments))))
+    except ValueError as error:
+        print(f"artesian.vllm: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
