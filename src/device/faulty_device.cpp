@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -10,7 +11,7 @@
 namespace artesian {
 namespace {
 
-constexpr std::byte rubbish{0xDB};
+constexpr int rubbish = 0xDB;
 constexpr std::size_t batch = 64;
 
 std::byte& byte_at(const IoRequest& request, std::uint64_t at) {
@@ -151,7 +152,12 @@ void FaultyDevice::spoil(const IoRequest& request, IoCompletion& completion) {
     const std::uint64_t blocks = std::max<std::uint64_t>(request.bytes() / facts().alignment, 1);
     completion.bytes = error ? 0 : std::min(completion.bytes, place % blocks * facts().alignment);
     if (read) {
-      for (std::uint64_t at = completion.bytes; at < request.bytes(); ++at) byte_at(request, at) = rubbish;
+      std::uint64_t good = completion.bytes;
+      for (const auto& piece : request.memory()) {
+        const std::uint64_t kept = std::min<std::uint64_t>(good, piece.size());
+        good -= kept;
+        if (kept < piece.size()) std::memset(piece.data() + kept, rubbish, piece.size() - kept);
+      }
     }
     completion.status =
         fail(Code::device_failed, "fault with seed {}: file {}: offset {}: {}, {} of {} bytes", plan_.seed,
