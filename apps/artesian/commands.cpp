@@ -15,6 +15,7 @@ constexpr std::array group_table = {
 
 constexpr std::array command_table = {
     CommandInfo{"run", "Start a llama.cpp program with the weights door open", setup_run},
+    CommandInfo{"serve", "Put llama-server behind a gateway that keeps contexts on flash", setup_serve},
     CommandInfo{"inspect", "Tell what a model needs and what memory budgets should give", setup_inspect},
     CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
     CommandInfo{"replay", "Replay a request trace through the KV policies", setup_replay},

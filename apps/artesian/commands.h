@@ -25,6 +25,9 @@ struct Context {
   std::string model;                      // ARTESIAN_MODEL: a real model
   std::string preload;                    // LD_PRELOAD
   std::string library_path;               // LD_LIBRARY_PATH
+  std::string server_host, server_port;   // LLAMA_ARG_HOST, LLAMA_ARG_PORT
+  std::string server_api_key;             // LLAMA_API_KEY
+  std::string server_cache_ram;           // LLAMA_ARG_CACHE_RAM
   std::vector<std::string> after_dashes;  // what followed the first "--", if there was one
   bool has_dashes = false;
 };
@@ -69,6 +72,7 @@ void set_examples(CLI::App& command, std::initializer_list<std::string_view> lin
 
 // The commands, one file each.
 Action setup_run(CLI::App& command, const Context& context);
+Action setup_serve(CLI::App& command, const Context& context);
 Action setup_stat(CLI::App& command, const Context& context);
 Action setup_inspect(CLI::App& command, const Context& context);
 Action setup_bench_device(CLI::App& command, const Context& context);

@@ -33,6 +33,16 @@ Result<DoorLibraries> find_door() {
   return door;
 }
 
+void open_door(const Context& context, const DoorLibraries& door, const DoorSettings& settings, Command& command) {
+  auto& environment = command.environment;
+  environment.emplace_back("LD_PRELOAD", context.preload.empty() ? door.preload : door.preload + ":" + context.preload);
+  environment.emplace_back("ARTESIAN_PLUGIN", door.plugin);
+  environment.emplace_back("ARTESIAN_MODE", settings.mode);
+  environment.emplace_back("ARTESIAN_STATS", settings.stats_file);
+  if (settings.memory != 0) environment.emplace_back("ARTESIAN_MEMORY", std::to_string(settings.memory));
+  if (!settings.eviction.empty()) environment.emplace_back("ARTESIAN_EVICTION", settings.eviction);
+}
+
 Result<std::string> stats_path(const Context& context, int run_pid) {
   const auto folder = private_runtime_folder(context.runtime_dir);
   if (!folder) return fail(folder.error());

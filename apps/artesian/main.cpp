@@ -25,6 +25,10 @@ Context read_environment() {
   context.traces = variable("ARTESIAN_TRACES");
   context.engine_bin = variable("ARTESIAN_ENGINE_BIN");
   context.model = variable("ARTESIAN_MODEL");
+  context.server_host = variable("LLAMA_ARG_HOST");
+  context.server_port = variable("LLAMA_ARG_PORT");
+  context.server_api_key = variable("LLAMA_API_KEY");
+  context.server_cache_ram = variable("LLAMA_ARG_CACHE_RAM");
   context.preload = variable("LD_PRELOAD");
   context.library_path = variable("LD_LIBRARY_PATH");
   return context;

@@ -31,17 +31,6 @@ int cannot_start(const Error& error) {
   return program_exit_code(error);
 }
 
-void set_door(const Context& context, const RunOptions& options, const DoorLibraries& door, const std::string& stats,
-              Command& command) {
-  auto& environment = command.environment;
-  environment.emplace_back("LD_PRELOAD", context.preload.empty() ? door.preload : door.preload + ":" + context.preload);
-  environment.emplace_back("ARTESIAN_PLUGIN", door.plugin);
-  environment.emplace_back("ARTESIAN_MODE", options.mode);
-  environment.emplace_back("ARTESIAN_STATS", stats);
-  if (options.memory != 0) environment.emplace_back("ARTESIAN_MEMORY", std::to_string(options.memory));
-  if (!options.eviction.empty()) environment.emplace_back("ARTESIAN_EVICTION", options.eviction);
-}
-
 Result<int> run_with_door(const Context& context, const RunOptions& options, Command command) {
   const auto door = find_door();
   if (!door) return fail(door.error());
@@ -54,7 +43,9 @@ Result<int> run_with_door(const Context& context, const RunOptions& options, Com
   // An earlier run's figures must not be taken for this one's.
   if (auto ok = remove_file(stats); !ok) return fail(ok.error());
   if (auto file = SharedMapping::open(stats, stats_file_bytes); !file) return fail(file.error());
-  set_door(context, options, *door, stats, command);
+  open_door(context, *door,
+            {.memory = options.memory, .mode = options.mode, .eviction = options.eviction, .stats_file = stats},
+            command);
   const auto exit_code = run_program(command);
   if (exit_code) say(options, closing_line(read_stats_file(stats)));
   if (options.stats_file.empty()) {

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,9 +118,10 @@ struct Pipe {
   }
 };
 
-// Where a child's output goes; -1: where ours goes. A captured child has no stdin and is the head of its own group.
+// Where a child's output goes; -1: where ours goes. A captured child has no stdin.
 struct Capture {
   int out = -1, err = -1;
+  bool own_group = false;
 };
 
 // In the child: never returns. Only calls that are allowed after a fork.
@@ -127,8 +129,8 @@ struct Capture {
                          int report, const Capture& capture) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(128 + SIGTERM);  // the parent died before the line above
+  if (capture.own_group) ::setpgid(0, 0);
   if (capture.out >= 0) {
-    ::setpgid(0, 0);
     const int nothing = ::open("/dev/null", O_RDONLY);  // NOLINT(cppcoreguidelines-pro-type-vararg)
     if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0 || ::dup2(capture.out, STDOUT_FILENO) < 0 ||
         ::dup2(capture.err, STDERR_FILENO) < 0) {
@@ -167,10 +169,10 @@ Result<pid_t> start(const Command& command, const BlockedSignals& signals, const
 }
 
 // Returns the exit code once the child is gone, nothing while it is there.
-bool reap(pid_t child, int& exit_code) {
+bool reap(pid_t child, int& exit_code, bool stop_with_it = true) {
   int status = 0;
   while (true) {
-    const pid_t pid = ::waitpid(child, &status, WNOHANG | WUNTRACED);
+    const pid_t pid = ::waitpid(child, &status, WNOHANG | (stop_with_it ? WUNTRACED : 0));
     if (pid < 0 && errno == EINTR) continue;
     if (pid != child) return false;
     if (WIFEXITED(status)) {
@@ -339,11 +341,54 @@ Result<Captured> run_captured(const Command& command, const Clock& clock, const 
   const Fd arrived(::signalfd(-1, &signals.set(), SFD_CLOEXEC | SFD_NONBLOCK));
   if (arrived.get() < 0) return fail(Code::device_failed, "signalfd: {}", strerror(errno));
   const Nanos begin = clock.now();
-  const auto child = start(command, signals, {out->write.get(), err->write.get()});
+  const auto child = start(command, signals, {out->write.get(), err->write.get(), true});
   if (!child) return fail(child.error());
   out->write.close();
   err->write.close();
   return CaptureLoop(*child, std::move(out->read), std::move(err->read), arrived.get(), clock, options, begin).run();
+}
+
+Result<ChildProcess> ChildProcess::start(const Command& command) {
+  const BlockedSignals signals;
+  const auto child = artesian::start(command, signals, {.own_group = true});
+  if (!child) return fail(child.error());
+  return ChildProcess(*child);
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), exit_code_(other.exit_code_) {}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(exit_code_, other.exit_code_);
+  return *this;
+}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ < 0 || exit_code_) return;
+  kill();
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Result<int> ChildProcess::end_descriptor() const {
+  const long fd = ::syscall(SYS_pidfd_open, pid_, 0);
+  if (fd < 0) return fail(Code::device_failed, "process {}: cannot be watched: {}", pid_, strerror(errno));
+  return static_cast<int>(fd);
+}
+
+std::optional<int> ChildProcess::exit_code() {
+  int code = 0;
+  if (!exit_code_ && reap(pid_, code, false)) exit_code_ = code;
+  return exit_code_;
+}
+
+void ChildProcess::ask_to_end() const {
+  if (!exit_code_) ::kill(pid_, SIGTERM);
+}
+
+void ChildProcess::kill() const {
+  if (!exit_code_) ::kill(pid_, SIGKILL);
 }
 
 Error replace_process(const Command& command) {

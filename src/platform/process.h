@@ -58,6 +58,29 @@ struct Captured {
 // program gets SIGTERM.
 Result<Captured> run_captured(const Command& command, const Clock& clock, const CaptureOptions& options);
 
+// A program that runs beside us, in a process group of its own, with our output. If we are killed, it gets SIGTERM.
+// Threads: one caller at a time; start it from a thread that lives as long as it. Destruction kills it and waits.
+class ChildProcess {
+ public:
+  static Result<ChildProcess> start(const Command& command);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
+  ~ChildProcess();
+
+  int pid() const { return pid_; }
+  // A descriptor of its own that becomes readable when the program has ended; the caller closes it.
+  Result<int> end_descriptor() const;
+  // As run_program() gives it, once the program has ended; nothing while it runs.
+  std::optional<int> exit_code();
+  void ask_to_end() const;  // SIGTERM
+  void kill() const;        // SIGKILL
+
+ private:
+  explicit ChildProcess(int pid) : pid_(pid) {}
+  int pid_ = -1;
+  std::optional<int> exit_code_;
+};
+
 // Becomes the command. Returns only if that failed.
 Error replace_process(const Command& command);
 

@@ -1,6 +1,7 @@
 #include "platform/process.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -178,6 +179,24 @@ TEST_F(Process, KnowsProcesses) {
   EXPECT_FALSE(process_exists(0));
   EXPECT_FALSE(process_exists(-1));
   EXPECT_TRUE(own_executable().value().ends_with("platform_test"));
+}
+
+TEST_F(Process, TheEndOfAChildIsSeen) {
+  auto child = ChildProcess::start({"/bin/sh", {"sh", "-c", "sleep 60"}, {}});
+  ASSERT_TRUE(child);
+  EXPECT_FALSE(child->exit_code());
+  const auto fd = child->end_descriptor();
+  ASSERT_TRUE(fd);
+  child->kill();
+  pollfd wanted{*fd, POLLIN, 0};
+  EXPECT_EQ(::poll(&wanted, 1, 10'000), 1);
+  EXPECT_EQ(child->exit_code(), 128 + SIGKILL);
+  EXPECT_EQ(child->exit_code(), 128 + SIGKILL);
+  ::close(*fd);
+}
+
+TEST_F(Process, AChildThatCannotBeStartedIsAnError) {
+  EXPECT_FALSE(ChildProcess::start({folder_.string() + "/none", {"none"}, {}}));
 }
 
 }  // namespace

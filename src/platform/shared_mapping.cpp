@@ -12,21 +12,6 @@
 #include <memory>
 
 namespace artesian {
-namespace {
-
-Result<std::string> make_private_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return fail(Code::device_failed, "{}: cannot be created: {}", path, strerror(errno));
-  }
-  struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) return fail(Code::device_failed, "{}: {}", path, strerror(errno));
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::getuid() || (info.st_mode & 0077) != 0) {
-    return fail(Code::rejected, "{}: is not a folder that only its owner may use; remove it", path);
-  }
-  return path;
-}
-
-}  // namespace
 
 Result<SharedMapping> SharedMapping::open(const std::string& path, std::size_t bytes) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -89,12 +74,24 @@ Status SharedFileReader::read(std::uint64_t offset, std::span<std::byte> out) co
   return {};
 }
 
+Result<std::string> private_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return fail(Code::device_failed, "{}: cannot be created: {}", path, strerror(errno));
+  }
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return fail(Code::device_failed, "{}: {}", path, strerror(errno));
+  if (!S_ISDIR(info.st_mode) || info.st_uid != ::getuid() || (info.st_mode & 0077) != 0) {
+    return fail(Code::rejected, "{}: is not a folder that only its owner may use; remove it", path);
+  }
+  return path;
+}
+
 Result<std::string> private_runtime_folder(const std::string& xdg_runtime_dir) {
   struct stat info{};
   if (!xdg_runtime_dir.empty() && ::stat(xdg_runtime_dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    if (auto folder = make_private_folder(xdg_runtime_dir + "/artesian"); folder) return folder;
+    if (auto folder = private_folder(xdg_runtime_dir + "/artesian"); folder) return folder;
   }
-  return make_private_folder(fmt::format("/tmp/artesian-{}", ::getuid()));
+  return private_folder(fmt::format("/tmp/artesian-{}", ::getuid()));
 }
 
 Result<std::vector<std::string>> list_folder(const std::string& folder) {
@@ -113,6 +110,16 @@ Status remove_file(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return fail(Code::device_failed, "{}: cannot be removed: {}", path, strerror(errno));
   }
+  return {};
+}
+
+Status remove_folder(const std::string& path) {
+  const auto names = list_folder(path);
+  if (!names) return fail(names.error());
+  for (const std::string& name : *names) {
+    if (auto removed = remove_file(path + "/" + name); !removed) return removed;
+  }
+  if (::rmdir(path.c_str()) != 0) return fail(Code::device_failed, "{}: cannot be removed: {}", path, strerror(errno));
   return {};
 }
 

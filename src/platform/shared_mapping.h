@@ -51,6 +51,11 @@ class SharedFileReader {
 // the folder is somebody else's or others may write to it.
 Result<std::string> private_runtime_folder(const std::string& xdg_runtime_dir);
 
+// This folder, made with mode 0700 if it is not there; refused if it is somebody else's or others may use it.
+Result<std::string> private_folder(const std::string& path);
+// With all files in it; not with folders.
+Status remove_folder(const std::string& path);
+
 // Names of the files in a folder, sorted.
 Result<std::vector<std::string>> list_folder(const std::string& folder);
 Status remove_file(const std::string& path);

@@ -492,6 +492,31 @@ sys.exit(json.load(open("out"))["blocks"] != 2)' || bad "not two blocks: $(cat o
   want 1 "$artesian" store get --path "$dir" "${ns[@]}" hex:00ff back
 }
 
+scenario_serve() {
+  local serve=("$artesian" serve --kv 64M --kv-path "$work/kv")
+  want 2 "${serve[@]}"
+  one_line
+  has err 'name the server after --'
+  want 2 "${serve[@]}" --upstream http://127.0.0.1:1 -- llama-server
+  want 2 "${serve[@]}" --upstream http://127.0.0.1:1
+  has err '--slot-dir'
+  want 2 "${serve[@]}" --upstream ftp://x --slot-dir "$work"
+  has err 'takes the form http://host:port'
+  want 2 "${serve[@]}" --upstream http://127.0.0.1:1 --slot-dir "$work/none"
+  one_line
+  want 2 "${serve[@]}" --host 0.0.0.0 -- sh -c 'exit 0'
+  has err 'an API key is asked for'
+  want 2 "${serve[@]}" -- no-such-server
+  has err 'there is no such program'
+  want 2 "${serve[@]}" -- sh --slot-save-path x
+  has err 'leave out --slot-save-path'
+  [ -e kv ] && bad "a store was made before the options were looked at"
+  # A server that ends before it was ready is not started again; its exit code is ours.
+  want 7 "${serve[@]}" --port 0 -- sh -c 'exit 7'
+  [ "$(stat -c %a kv)" = 600 ] || bad "others may read the store"
+  [ -z "$(ls -d /dev/shm/artesian-gateway-* 2>/dev/null)" ] || bad "a staging folder is left"
+}
+
 scenario_completion() {
   want 0 "$artesian" completion bash
   mv out script

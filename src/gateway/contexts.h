@@ -1,0 +1,71 @@
+// The contexts of one model in one setting, in the store: slot files taken apart into blocks, and put together again.
+// What many conversations begin with is stored once.
+//
+// Threads: every call from any thread; find() answers from memory, the others block on I/O and belong on a worker.
+// Ownership: the store is the caller's and lives longer. Units: tokens, bytes. Errors: a block that is gone or broken
+// shortens what is restored; it is never an error.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "artesian/store.h"
+#include "format/slot_file.h"
+#include "gateway/prefix_tree.h"
+
+namespace artesian {
+
+struct Restored {
+  std::size_t tokens = 0;   // 0: there is nothing, and no file
+  std::uint64_t bytes = 0;  // of the slot file
+};
+
+struct Kept {
+  std::size_t new_tokens = 0;
+  std::uint64_t new_bytes = 0;
+  std::size_t refused_tokens = 0;  // beyond the budget, or shed by the store
+};
+
+class Contexts {
+ public:
+  // Reads from the store what is kept of this namespace. `fields` say all but the block size, which follows from the
+  // layout.
+  static Result<std::unique_ptr<Contexts>> open(Store& store, NamespaceFields fields, SlotLayout layout);
+
+  // How many tokens of the beginning are kept under a tenant's root.
+  std::size_t find(const BlockKey& root, std::span<const Token> tokens);
+
+  // Writes a slot file of what is kept of `tokens` to `path`, for a server with so many streams. Every row in it comes
+  // from a verified block. At most `bytes_max`; longer contexts are cut to that.
+  Result<Restored> restore(const BlockKey& root, std::span<const Token> tokens, std::uint32_t streams,
+                           const std::string& path, std::uint64_t bytes_max);
+
+  // Stores what of this slot file, parsed from `bytes`, is not there yet, as long as no more than `budget` bytes are
+  // written. rejected if its layout is another one.
+  Result<Kept> keep(const BlockKey& root, const SlotFile& file, std::span<const std::byte> bytes, std::uint64_t budget);
+
+  const SlotLayout& layout() const { return layout_; }
+  std::size_t blocks() const;
+
+ private:
+  Contexts(Store& store, NamespaceId ns, SlotLayout layout, std::uint32_t block_tokens)
+      : store_(store), ns_(ns), layout_(std::move(layout)), tree_(block_tokens) {}
+
+  PrefixTree::Match find_stored(const BlockKey& root, std::span<const Token> tokens);
+  Result<std::size_t> read_blocks(const PrefixTree::Match& match, const SlotFile& file, std::span<std::byte> out);
+  void forget(std::span<const BlockKey> keys);
+  Result<Kept> put_blocks(std::span<const PrefixTree::NewBlock> blocks, const SlotFile& file,
+                          std::span<const std::byte> bytes);
+
+  Store& store_;
+  const NamespaceId ns_;
+  const SlotLayout layout_;
+  mutable std::mutex mutex_;
+  PrefixTree tree_;  // guarded by mutex_, which is not held during I/O
+};
+
+}  // namespace artesian

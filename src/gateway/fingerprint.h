@@ -1,0 +1,20 @@
+// What a file is, by every byte of it: 128 bits of XXH3, as text. Not proof against somebody who makes collisions;
+// whoever can replace the model can have any answer anyway.
+//
+// Threads: safe from any thread; reads the whole file, so it belongs on a worker.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace artesian {
+
+// Of the files together, in this order.
+Result<std::string> fingerprint_files(const std::vector<std::string>& paths);
+
+// All shards of a model: names as prefix-00001-of-00003.gguf, or the file alone.
+std::vector<std::string> model_files(const std::string& path);
+
+}  // namespace artesian

@@ -1,0 +1,237 @@
+#include "gateway/gateway.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <nlohmann/json.hpp>
+
+#include "gateway/fingerprint.h"
+#include "gateway/offload.h"
+#include "gateway/page.h"
+
+namespace artesian {
+
+namespace net = boost::asio;
+namespace http = boost::beast::http;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto as_values = net::as_tuple(net::use_awaitable);
+constexpr auto look_again = 200ms;     // while the server is not there
+constexpr auto probe_patience = 120s;  // of a request that comes while the server is looked at
+constexpr std::array public_paths = {"/health", "/v1/health", "/", "/index.html", "/favicon.ico"};
+
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// Equal in a time that says nothing about how much of it is.
+bool same_secret(std::string_view one, std::string_view other) {
+  const auto a = sha256(std::as_bytes(std::span(one)));
+  const auto b = sha256(std::as_bytes(std::span(other)));
+  return a && b && *a == *b;
+}
+
+}  // namespace
+
+Gateway::Gateway(Parts parts, ServerAddress server, GatewaySettings settings)
+    : parts_(std::move(parts)),
+      settings_(std::move(settings)),
+      upstream_(parts_.loop, std::move(server), settings_.http),
+      budget_(settings_.write_bytes_per_day, parts_.clock.now()) {}
+
+void Gateway::report(std::string_view sentence) const {
+  if (settings_.report) settings_.report(sentence);
+}
+
+void Gateway::set_state(State state, std::string reason) {
+  state_ = state;
+  reason_ = std::move(reason);
+  if (state == State::ready || state == State::plain) {
+    report(reason_);
+    for (auto* waiter : probe_waiters_) waiter->cancel();
+    if (settings_.attached) settings_.attached();
+  }
+}
+
+void Gateway::server_lost() {
+  ++server_;
+  contexts_.reset();
+  slots_.clear();
+  for (Waiter* waiter : waiting_) waiter->timer->cancel();
+  useless_restores_ = 0;
+  state_ = State::starting;
+  reason_ = "the server is being looked for";
+  if (!attaching_) net::co_spawn(parts_.loop, attach(), net::detached);
+}
+
+Task<void> Gateway::attach() {
+  attaching_ = true;
+  net::steady_timer timer(parts_.loop);
+  while (!finishing_) {
+    const std::uint64_t server = server_;
+    const bool there = co_await server_ready(upstream_);
+    if (there && server == server_) {
+      set_state(State::probing, "the server is being looked at");
+      Status looked;
+      try {
+        looked = co_await look_at_server();
+      } catch (const std::exception& error) {  // JSON of another shape than llama-server's
+        looked = fail(Code::rejected, "the server answers in a way that is not known here: {}", error.what());
+      }
+      if (server == server_ && looked) break;
+      if (server == server_ && looked.error().code != Code::retry && looked.error().code != Code::device_failed) {
+        set_state(State::plain, "contexts are not kept: " + looked.error().message);
+        break;
+      }
+    }
+    timer.expires_after(look_again);
+    co_await timer.async_wait(as_values);
+  }
+  attaching_ = false;
+}
+
+Task<Status> Gateway::look_at_server() {
+  const std::uint64_t server = server_;
+  auto facts = co_await probe_server(upstream_, parts_.staging, parts_.worker, settings_.authorization);
+  if (!facts) co_return fail(std::move(facts.error()));
+  NamespaceFields fields;
+  fields.model =
+      fmt::format("{}, build {}, {} tokens", file_name(facts->model_path), facts->build, facts->context_tokens);
+  fields.dtype = fmt::format("{}/{}", facts->layout.keys.front().type,
+                             facts->layout.values.empty() ? 0 : facts->layout.values.front().type);
+  fields.adapter = facts->adapters;
+  // Every byte of the weights, and what they compute in the server's settings.
+  const std::string model = facts->model_path;
+  const auto weights = co_await offload(parts_.worker, [&model] { return fingerprint_files(model_files(model)); });
+  if (!weights) co_return fail(Code::rejected, "the model cannot be read: {}", weights.error().message);
+  fields.weights = *weights + ":" + facts->computes;
+  Store& store = parts_.store;
+  auto contexts = co_await offload(parts_.worker,
+                                   [&store, &fields, &facts] { return Contexts::open(store, fields, facts->layout); });
+  if (!contexts) co_return fail(Code::rejected, "{}", contexts.error().message);
+  if (server != server_) co_return fail(Code::retry, "the server went away");
+  facts_ = std::move(*facts);
+  contexts_ = std::move(*contexts);
+  slots_.assign(static_cast<std::size_t>(facts_.slots), Slot{});
+  costs_ = {.restore_bytes_per_second = costs_.restore_bytes_per_second, .token_bytes = facts_.layout.token_bytes()};
+  set_state(State::ready, fmt::format("contexts are kept: {} slots of {} tokens, {} bytes a token, {} blocks stored",
+                                      facts_.slots, facts_.context_tokens, costs_.token_bytes, contexts_->blocks()));
+  co_return Status();
+}
+
+bool Gateway::authorized(const Request& request, std::string_view path) const {
+  if (settings_.api_keys.empty()) return true;
+  if (std::ranges::find(public_paths, path) != public_paths.end()) return true;
+  if (request.method() == http::verb::options) return true;  // a browser asks without a key what it may ask
+  std::string_view key(request[http::field::authorization].data(), request[http::field::authorization].size());
+  if (key.starts_with("Bearer ")) key.remove_prefix(7);
+  if (key.empty()) key = {request["x-api-key"].data(), request["x-api-key"].size()};
+  return std::ranges::any_of(settings_.api_keys, [&](const std::string& known) { return same_secret(known, key); });
+}
+
+Task<void> Gateway::wait_for_probe(ClientWatch& watch) {
+  if (state_ != State::probing) co_return;
+  net::steady_timer timer(parts_.loop, probe_patience);
+  probe_waiters_.insert(&timer);
+  watch.on_gone([&timer] { timer.cancel(); });
+  co_await timer.async_wait(as_values);
+  watch.on_gone(nullptr);
+  probe_waiters_.erase(&timer);
+}
+
+Task<bool> Gateway::serve_own(Stream& client, const Request& request, std::string_view path) {
+  const bool page = path == "/artesian/";
+  if (!page && path != "/artesian/status") {
+    co_return co_await send(client, error_answer(request, 404, "there is no such page"), settings_.http.write_time_max);
+  }
+  Response response(http::status::ok, request.version());
+  response.set(http::field::content_type, page ? "text/html; charset=utf-8" : "application/json; charset=utf-8");
+  response.set(http::field::cache_control, "no-store");
+  response.body() = page ? std::string(status_page) : status_json();
+  response.keep_alive(request.keep_alive());
+  response.prepare_payload();
+  co_return co_await send(client, std::move(response), settings_.http.write_time_max);
+}
+
+Task<bool> Gateway::handle(Stream& client, Request& request) {
+  ++counters_.requests;
+  const std::string_view target(request.target().data(), request.target().size());
+  const std::string path(target.substr(0, target.find('?')));
+  if (!authorized(request, path)) {
+    co_return co_await send(client, error_answer(request, 401, "Invalid API Key"), settings_.http.write_time_max);
+  }
+  if (path.starts_with("/artesian/")) co_return co_await serve_own(client, request, path);
+  const auto watch = ClientWatch::start(client);
+  const auto header = [&request](auto name) { return std::string(request[name].data(), request[name].size()); };
+  Call call{
+      .client = client,
+      .request = request,
+      .watch = *watch,
+      .prompt = read_prompt({request.method_string().data(), request.method_string().size()}, path, request.body()),
+      .authorization = header(http::field::authorization)};
+  if (call.authorization.empty()) call.authorization = settings_.authorization;
+  const std::string who =
+      settings_.share_between_tenants ? "" : header(http::field::authorization) + "\n" + header("x-api-key");
+  const auto tenant = tenant_root(who + "\n" + call.prompt.salt);
+  if (tenant) call.tenant = *tenant;
+  if (call.prompt.kind != PromptKind::none) co_await wait_for_probe(*watch);
+  Relayed relayed;
+  if (state_ == State::ready && call.prompt.kind != PromptKind::none && tenant) {
+    relayed = co_await serve(call);
+  } else {
+    ++active_;
+    relayed = co_await upstream_.relay(client, request, request.body(), {}, *watch);
+    --active_;
+  }
+  watch->stop();
+  if (!relayed.answered && !watch->gone()) {
+    ++counters_.failed;
+    if (state_ == State::ready && !co_await server_ready(upstream_)) server_lost();
+  }
+  co_return relayed.client_usable && !watch->gone();
+}
+
+std::string Gateway::status_json() {
+  constexpr std::array names = {"starting", "probing", "ready", "plain"};
+  const StoreStats store = parts_.store.stats();
+  nlohmann::json slots = nlohmann::json::array();
+  for (const Slot& slot : slots_) {
+    slots.push_back({{"busy", slot.busy}, {"unsaved", slot.unsaved}, {"tokens", slot.tokens.size()}});
+  }
+  return nlohmann::json{
+      {"state", names[static_cast<std::size_t>(state_)]},
+      {"reason", reason_},
+      {"requests", counters_.requests},
+      {"prompts", counters_.prompts},
+      {"prompt_tokens", counters_.prompt_tokens},
+      {"cached_tokens", counters_.cached_tokens},
+      {"computed_tokens", counters_.computed_tokens},
+      {"restores", counters_.restores},
+      {"restored_tokens", counters_.restored_tokens},
+      {"restored_bytes", counters_.restored_bytes},
+      {"restore_seconds", counters_.restore_seconds},
+      {"saves", counters_.saves},
+      {"saved_tokens", counters_.saved_tokens},
+      {"saved_bytes", counters_.saved_bytes},
+      {"unsaved_tokens", counters_.unsaved_tokens},
+      {"write_budget_bytes", settings_.write_bytes_per_day},
+      {"write_budget_left_bytes", settings_.write_bytes_per_day == 0 ? 0 : budget_.available(parts_.clock.now())},
+      {"save_seconds_max", counters_.save_seconds_max},
+      {"prefill_tokens_per_second", costs_.prefill_tokens_per_second},
+      {"refused", counters_.refused},
+      {"failed", counters_.failed},
+      {"waiting", waiting_.size()},
+      {"saving", keeping_},
+      {"blocks", contexts_ ? contexts_->blocks() : 0},
+      {"store_bytes", store.live_bytes},
+      {"store_capacity_bytes", store.capacity_bytes},
+      {"slots", slots}}
+      .dump();
+}
+
+}  // namespace artesian
