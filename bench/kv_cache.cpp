@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "policy/kv_reuse.h"
+#include "policy/kv_shared.h"
 
 namespace artesian::bench {
 
@@ -188,14 +188,13 @@ class PolicyCache {
  public:
   PolicyCache(const KvTrace& trace, const KvPolicyRun& run)
       : run_(run),
-        budget_({.bytes_per_day = bytes_per_day(trace, run)}),
-        reuse_({.block_tokens = kv_block_tokens}),
-        admission_(run.admission->make({.block_tokens = kv_block_tokens}, reuse_, budget_)),
+        shared_{.budget = KvBudget({.bytes_per_day = bytes_per_day(trace, run)})},
+        admission_(run.admission->make({}, shared_)),
         stored_(trace.distinct, false),
         states_(trace.distinct, 0),
         facts_(trace.distinct),
         listed_(trace.distinct, false) {
-    if (run.eviction != nullptr) eviction_ = run.eviction->make({.block_tokens = kv_block_tokens}, reuse_, budget_);
+    if (run.eviction != nullptr) eviction_ = run.eviction->make({}, shared_);
   }
 
   bool stored(std::uint32_t block) const { return stored_[block]; }
@@ -244,7 +243,7 @@ class PolicyCache {
       facts.parent = i == 0 ? KeyHash{} : key_of(request.blocks[i - 1]);
       facts.pages = block_pages;
       facts.position = static_cast<std::uint32_t>(i);
-      facts.tokens = static_cast<std::uint32_t>(tokens);
+      facts.partial = tokens < kv_block_tokens;
       blocks.push_back(facts);
     }
     return blocks;
@@ -252,14 +251,14 @@ class PolicyCache {
 
   void touch(std::uint32_t block, Nanos now) {
     states_[block] = eviction_       ? eviction_->on_hit(facts_[block], states_[block], now)
-                     : run_.by_worth ? reuse_.state(facts_[block].key, now)
+                     : run_.by_worth ? shared_.reuse.state(facts_[block].key, now)
                                      : KvReuse::touched(0, now);
   }
 
   void put(std::uint32_t block, Nanos now) {
     stored_[block] = true;
     states_[block] = eviction_       ? eviction_->on_put(facts_[block], now)
-                     : run_.by_worth ? reuse_.state(facts_[block].key, now)
+                     : run_.by_worth ? shared_.reuse.state(facts_[block].key, now)
                                      : KvReuse::touched(0, now);
   }
 
@@ -271,7 +270,8 @@ class PolicyCache {
         return !stored_[block];
       });
       for (const std::uint32_t block : residents_) {
-        const double worth = run_.by_worth ? reuse_.worth(states_[block], now) : static_cast<double>(states_[block]);
+        const double worth =
+            run_.by_worth ? shared_.reuse.worth(states_[block], now) : static_cast<double>(states_[block]);
         ranks_.push_back({worth, facts_[block].position, block});
       }
       const auto less = [](const Rank& a, const Rank& b) {  // of equals the deepest first
@@ -294,30 +294,24 @@ class PolicyCache {
   }
 
   void push(std::uint32_t block) {
-    const std::uint8_t lifetime = 0;  // one log: lifetime classes are the device's matter
-    auto& open = open_[lifetime];
-    open.push_back(block);
+    open_.push_back(block);
     ++live_;
-    if (open.size() >= run_.segment_blocks) {
-      sealed_.push_back({++sequence_, std::move(open)});
-      open.clear();
+    if (open_.size() >= run_.segment_blocks) {
+      sealed_.push_back(std::move(open_));
+      open_.clear();
     }
   }
 
   void reclaim(Nanos now, KvCount& count) {
-    std::vector<KvSegment> segments;
-    for (const auto& [sequence, blocks] : sealed_) {
-      const auto pages = static_cast<std::uint32_t>(blocks.size() * block_pages);
-      segments.push_back({sequence, 0, pages, pages});
-    }
-    const auto victim = sealed_.begin() + static_cast<std::ptrdiff_t>(eviction_->victim(segments, now));
-    const std::vector<std::uint32_t> blocks = std::move(victim->second);
-    sealed_.erase(victim);
+    const std::vector<std::uint32_t> blocks = std::move(sealed_.front());
+    sealed_.pop_front();
     live_ -= blocks.size();
     std::vector<KvFacts> facts;
     std::vector<std::uint64_t> states;
     for (const std::uint32_t block : blocks) {
       facts.push_back(facts_[block]);
+      // key_of() counts from 1 in `high`
+      facts.back().parent_stored = facts.back().parent.none() || stored_[facts.back().parent.high - 1];
       states.push_back(states_[block]);
     }
     std::vector<bool> carried;
@@ -327,6 +321,7 @@ class PolicyCache {
         stored_[blocks[i]] = false;
         continue;
       }
+      states_[blocks[i]] = states[i];
       push(blocks[i]);
       ++count.written;
       ++count.carried;
@@ -338,8 +333,7 @@ class PolicyCache {
     std::uint32_t position, block;
   };
   KvPolicyRun run_;
-  KvBudget budget_;
-  KvReuse reuse_;
+  KvShared shared_;
   std::unique_ptr<KvAdmission> admission_;
   std::unique_ptr<KvEviction> eviction_;  // of segments; null: block by block
   std::vector<bool> stored_;
@@ -347,11 +341,10 @@ class PolicyCache {
   std::vector<KvFacts> facts_;
   std::size_t live_ = 0;
   std::vector<Rank> ranks_;
-  std::vector<std::uint32_t> residents_;  // what is stored, and what was and is to be struck out
-  std::vector<bool> listed_;              // in residents_
-  std::deque<std::pair<std::uint64_t, std::vector<std::uint32_t>>> sealed_;
-  std::vector<std::uint32_t> open_[kv_lifetimes];
-  std::uint64_t sequence_ = 0;
+  std::vector<std::uint32_t> residents_;           // what is stored, and what was and is to be struck out
+  std::vector<bool> listed_;                       // in residents_
+  std::deque<std::vector<std::uint32_t>> sealed_;  // the one that was opened first in front
+  std::vector<std::uint32_t> open_;
 };
 
 }  // namespace

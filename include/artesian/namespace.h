@@ -19,6 +19,9 @@ struct NamespaceFields {
   // Not part of what a namespace is: how its new blocks are written. "none" (as ""), or "exponent": without loss, for
   // KV of a dtype that is bf16, fp16 or fp8; a block that does not shrink is stored as it is.
   std::string codec;
+  // Neither: which blocks are written and stay. "chats" (as ""): all that the budget allows, what was hit is carried
+  // forward; "shared": by how likely it is to be read again; or a pair of the policy room's, "second-sighting+clock".
+  std::string policy;
 };
 
 }  // namespace artesian

@@ -94,6 +94,7 @@ struct StoreStats {
   std::uint64_t hits = 0, memory_hits = 0, misses = 0, corrupt = 0, late = 0, failed = 0;
   std::uint64_t staged = 0;  // blocks brought into memory ahead of time
   std::uint64_t stored = 0, present = 0, shed = 0, put_failed = 0;
+  std::uint64_t refused = 0;                                                          // puts, by policy or budget
   std::uint64_t bytes_read = 0, bytes_put = 0, bytes_carried = 0, bytes_written = 0;  // written: all, headers and all
   std::uint64_t bytes_saved = 0;                                                      // by codecs, of bytes_put
   std::uint64_t evicted = 0, carried = 0, erased = 0, segments_reclaimed = 0;
@@ -142,7 +143,8 @@ class Store {
   // From memory alone. exists may trust a keyed hash of 128 bits; get never does.
   virtual void exists(NamespaceId ns, std::span<Probe> items) = 0;
   virtual void erase(NamespaceId ns, std::span<Probe> items) = 0;
-  // How many of the keys, from the first on, are there.
+  // How many of the keys, from the first on, are there. Policies learn from it what is wanted and how often: give it
+  // all the keys of a prompt, once.
   virtual std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) = 0;
 
   // A pinned block is not evicted. Pins count; see Pins below.

@@ -8,17 +8,11 @@ namespace {
 
 constexpr double shared_reserve = 0.5;  // of the bucket: shared-first gives the rest only what lies above it
 
-std::uint64_t bytes_of(const KvFacts& block) {
-  return std::uint64_t{block.pages} * 4096;
-}
-
 class FirstSight final : public KvAdmission {
  public:
   explicit FirstSight(KvBudget& budget) : budget_(budget) {}
   void on_prompt(std::span<const KvFacts> /*prompt*/, Nanos /*now*/) override {}
-  bool admit(const KvFacts& block, Nanos now) override {
-    return block.parent_stored && budget_.take(bytes_of(block), now);
-  }
+  bool admit(const KvFacts& block, Nanos now) override { return budget_.take(kv_bytes(block), now); }
 
  private:
   KvBudget& budget_;
@@ -29,7 +23,7 @@ class PrefixDepth final : public KvAdmission {
   PrefixDepth(std::uint32_t blocks_max, KvBudget& budget) : blocks_max_(blocks_max), budget_(budget) {}
   void on_prompt(std::span<const KvFacts> /*prompt*/, Nanos /*now*/) override {}
   bool admit(const KvFacts& block, Nanos now) override {
-    return block.parent_stored && block.position < blocks_max_ && budget_.take(bytes_of(block), now);
+    return block.parent_stored && block.position < blocks_max_ && budget_.take(kv_bytes(block), now);
   }
 
  private:
@@ -48,10 +42,11 @@ class BySightings final : public KvAdmission {
   }
 
   bool admit(const KvFacts& block, Nanos now) override {
+    ghosts_.see_put(block.key);
     if (!block.parent_stored) return false;
     const bool seen = ghosts_.sightings(block.key) >= sightings_min_;
     if (!seen && budget_.fill(now) <= reserve_) return false;
-    return budget_.take(bytes_of(block), now);
+    return budget_.take(kv_bytes(block), now);
   }
 
  private:
@@ -63,21 +58,18 @@ class BySightings final : public KvAdmission {
 
 }  // namespace
 
-std::unique_ptr<KvAdmission> make_kv_first_sight(const KvPolicySettings& /*settings*/, KvReuse& /*reuse*/,
-                                                 KvBudget& budget) {
-  return std::make_unique<FirstSight>(budget);
+std::unique_ptr<KvAdmission> make_kv_first_sight(const KvPolicySettings& /*settings*/, KvShared& shared) {
+  return std::make_unique<FirstSight>(shared.budget);
 }
-std::unique_ptr<KvAdmission> make_kv_prefix_depth(const KvPolicySettings& settings, KvReuse& /*reuse*/,
-                                                  KvBudget& budget) {
-  return std::make_unique<PrefixDepth>(settings.prefix_blocks_max, budget);
+std::unique_ptr<KvAdmission> make_kv_prefix_depth(const KvPolicySettings& settings, KvShared& shared) {
+  return std::make_unique<PrefixDepth>(settings.prefix_blocks_max, shared.budget);
 }
-std::unique_ptr<KvAdmission> make_kv_second_sighting(const KvPolicySettings& settings, KvReuse& /*reuse*/,
-                                                     KvBudget& budget) {
-  return std::make_unique<BySightings>(settings.ghosts_max, 2, 1.0, budget);
+std::unique_ptr<KvAdmission> make_kv_second_sighting(const KvPolicySettings& settings, KvShared& shared) {
+  return std::make_unique<BySightings>(settings.ghosts_max, 2, 1.0, shared.budget);
 }
-std::unique_ptr<KvAdmission> make_kv_shared_first(const KvPolicySettings& settings, KvReuse& /*reuse*/,
-                                                  KvBudget& budget) {
-  return std::make_unique<BySightings>(settings.ghosts_max, settings.shared_sightings_min, shared_reserve, budget);
+std::unique_ptr<KvAdmission> make_kv_shared_first(const KvPolicySettings& settings, KvShared& shared) {
+  return std::make_unique<BySightings>(settings.ghosts_max, settings.shared_sightings_min, shared_reserve,
+                                       shared.budget);
 }
 
 }  // namespace artesian

@@ -29,6 +29,15 @@ bool KvBudget::take(std::uint64_t bytes, Nanos now) {
   return true;
 }
 
+void KvBudget::spend(std::uint64_t bytes, Nanos now) {
+  advance(now);
+  if (limited()) level_ -= static_cast<double>(bytes);
+}
+
+void KvBudget::give_back(std::uint64_t bytes) {
+  level_ = std::min(size_, level_ + static_cast<double>(bytes));
+}
+
 double KvBudget::fill(Nanos now) {
   if (!limited()) return 1;
   advance(now);

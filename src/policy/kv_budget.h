@@ -17,8 +17,10 @@ class KvBudget {
  public:
   explicit KvBudget(KvBudgetSettings settings);
 
-  bool take(std::uint64_t bytes, Nanos now);  // false, and nothing is taken, if there is not so much
-  double fill(Nanos now);                     // 0 to 1; 1 without a limit
+  bool take(std::uint64_t bytes, Nanos now);   // false, and nothing is taken, if there is not so much
+  void spend(std::uint64_t bytes, Nanos now);  // what must be written, also into debt
+  void give_back(std::uint64_t bytes);         // taken, and not written after all
+  double fill(Nanos now);                      // 0 to 1, below with a debt; 1 without a limit
   bool limited() const { return rate_ > 0; }
   double bytes_per_second() const { return rate_; }
 

@@ -1,64 +1,83 @@
 #include "policy/kv_eviction.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
-
-#include "policy/kv_budget.h"
 
 namespace artesian {
 
-void kv_carry_wanted(std::span<const KvFacts> blocks, const std::vector<bool>& wanted, std::uint64_t pages_max,
-                     std::vector<bool>& out) {
+void kv_carry(std::span<const KvFacts> blocks, std::uint64_t pages_max, std::vector<bool>& out,
+              const std::function<bool(std::size_t)>& take) {
   out.assign(blocks.size(), false);
   std::unordered_map<KeyHash, std::size_t, KeyHashHash> places;
   for (std::size_t i = 0; i < blocks.size(); ++i) places.emplace(blocks[i].key, i);
-  std::vector<std::size_t> order(blocks.size());  // roots first, so that a parent is decided before its children
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return blocks[i].position; });
-  for (const std::size_t i : order) {
-    if (!wanted[i] || blocks[i].pages > pages_max) continue;
-    const auto parent = places.find(blocks[i].parent);
-    if (parent != places.end() && parent->second != i && !out[parent->second]) continue;
-    out[i] = true;
-    pages_max -= blocks[i].pages;
+  std::vector<bool> decided(blocks.size(), false);
+  std::vector<std::size_t> path;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    // Up to an ancestor that is decided, or whose parent is not here; then down again.
+    bool parent_stays = false;
+    for (std::size_t at = i;;) {
+      if (decided[at]) {
+        parent_stays = out[at];
+        break;
+      }
+      decided[at] = true;
+      path.push_back(at);
+      const auto parent = places.find(blocks[at].parent);
+      parent_stays = blocks[at].parent_stored;
+      if (parent == places.end() || parent->second == at) break;
+      at = parent->second;
+    }
+    for (; !path.empty(); path.pop_back()) {
+      const std::size_t at = path.back();
+      out[at] = parent_stays && blocks[at].pages <= pages_max && take(at);
+      if (out[at]) pages_max -= blocks[at].pages;
+      parent_stays = out[at];
+    }
   }
 }
 
 namespace {
 
-// The state counts hits since the block was written, and carrying it forward takes them away.
-class ByHits final : public KvEviction {
+// The state counts hits since the block was written; carrying it forward takes them away.
+class HitClock final : public KvEviction {
  public:
-  ByHits(bool carries, KvBudget& budget) : carries_(carries), budget_(budget) {}
+  explicit HitClock(KvBudget& budget) : budget_(budget) {}
 
   std::uint64_t on_put(const KvFacts& /*block*/, Nanos /*now*/) override { return 0; }
-  std::uint64_t on_hit(const KvFacts& /*block*/, std::uint64_t state, Nanos /*now*/) override { return state + 1; }
-  std::size_t victim(std::span<const KvSegment> /*sealed*/, Nanos /*now*/) override { return 0; }
-  std::uint8_t lifetime(const KvFacts& /*block*/, bool carried) override { return carried ? 1 : 0; }
+  std::uint64_t on_hit(const KvFacts& /*block*/, std::uint64_t state, Nanos /*now*/) override {
+    return std::min(state + 1, kv_state_mask);
+  }
 
-  void carry(std::span<const KvFacts> blocks, std::span<const std::uint64_t> states, std::uint64_t pages_max, Nanos now,
+  void carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> states, std::uint64_t pages_max, Nanos now,
              std::vector<bool>& out) override {
-    std::vector<bool> wanted(blocks.size(), false);
-    for (std::size_t i = 0; carries_ && i < blocks.size(); ++i) {
-      wanted[i] = states[i] > 0 && budget_.take(std::uint64_t{blocks[i].pages} * 4096, now);
-    }
-    kv_carry_wanted(blocks, wanted, pages_max, out);
+    kv_carry(blocks, pages_max, out, [&](std::size_t i) {
+      if (states[i] == 0 || !budget_.take(kv_bytes(blocks[i]), now)) return false;
+      states[i] = 0;
+      return true;
+    });
   }
 
  private:
-  bool carries_;
   KvBudget& budget_;
+};
+
+class Arrival final : public KvEviction {
+ public:
+  std::uint64_t on_put(const KvFacts& /*block*/, Nanos /*now*/) override { return 0; }
+  std::uint64_t on_hit(const KvFacts& /*block*/, std::uint64_t state, Nanos /*now*/) override { return state; }
+  void carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> /*states*/, std::uint64_t /*pages_max*/,
+             Nanos /*now*/, std::vector<bool>& out) override {
+    out.assign(blocks.size(), false);
+  }
 };
 
 }  // namespace
 
-std::unique_ptr<KvEviction> make_kv_clock(const KvPolicySettings& /*settings*/, KvReuse& /*reuse*/, KvBudget& budget) {
-  return std::make_unique<ByHits>(true, budget);
+std::unique_ptr<KvEviction> make_kv_clock(const KvPolicySettings& /*settings*/, KvShared& shared) {
+  return std::make_unique<HitClock>(shared.budget);
 }
-std::unique_ptr<KvEviction> make_kv_arrival(const KvPolicySettings& /*settings*/, KvReuse& /*reuse*/,
-                                            KvBudget& budget) {
-  return std::make_unique<ByHits>(false, budget);
+std::unique_ptr<KvEviction> make_kv_arrival(const KvPolicySettings& /*settings*/, KvShared& /*shared*/) {
+  return std::make_unique<Arrival>();
 }
 
 }  // namespace artesian

@@ -15,6 +15,7 @@ class KvGhosts {
   explicit KvGhosts(std::size_t keys_max) : keys_max_(keys_max) {}
 
   std::uint32_t see(const KeyHash& key);              // sightings with this one
+  void see_put(const KeyHash& key);                   // counts only while nothing else has named the key
   std::uint32_t sightings(const KeyHash& key) const;  // 0: never, or forgotten
   std::size_t size() const { return places_.size(); }
 
@@ -22,6 +23,7 @@ class KvGhosts {
   struct Ghost {
     KeyHash key;
     std::uint32_t sightings = 0;
+    bool only_puts = false;
   };
   std::size_t keys_max_;
   std::list<Ghost> ghosts_;  // seen last at the back

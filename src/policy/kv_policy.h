@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/key_hash.h"
+#include "base/result.h"
 
 namespace artesian {
 
@@ -18,14 +19,11 @@ struct KvFacts {               // what is known of a block
   KeyHash key, parent;         // parent none: a root
   std::uint32_t pages = 0;     // of 4 KiB on flash, header included
   std::uint32_t position = 0;  // blocks before it in its prompt
-  std::uint32_t tokens = 0;    // 0: unknown
-  std::uint64_t session = 0;   // 0: none
-  bool has_children = false;   // blocks of the store that name it as their parent
+  bool partial = false;        // the end of a prompt, shorter than the namespace's blocks
   bool parent_stored = false;  // the parent is in the store; roots count as if theirs were
-  Nanos next_use{0};           // hint, 0: none
 };
 
-// One per namespace; several may share a KvReuse and a KvBudget.
+// One per namespace; all of a store share a KvShared.
 class KvAdmission {
  public:
   virtual ~KvAdmission() = default;
@@ -34,43 +32,37 @@ class KvAdmission {
   virtual void on_prompt(std::span<const KvFacts> prompt, Nanos now) = 0;
 
   // Asked once for each put of a block that is not there, before anything is written; true takes its bytes off the
-  // budget. A block whose parent is not stored can be reached by no prefix and is refused.
+  // budget. Of blocks that no prompt has named a put counts as a sighting. But for first-sight, a block whose parent is
+  // not stored is refused: no prefix reaches it.
   virtual bool admit(const KvFacts& block, Nanos now) = 0;
 };
 
-struct KvSegment {
-  std::uint64_t sequence = 0;
-  std::uint8_t lifetime = 0;
-  std::uint32_t live_pages = 0, pages = 0;
-};
-
-// One per store. Eight bytes a block lie in the store's index and are handed back with each question.
+// One per namespace. Which segment is reclaimed is not asked: they go in the order of arrival. State of 56 bits a block
+// lies in the store's index and is handed back with each question; 0 is that of a block of which nothing is known.
 class KvEviction {
  public:
   virtual ~KvEviction() = default;
 
-  virtual std::uint64_t on_put(const KvFacts& block, Nanos now) = 0;                       // the block's eight bytes
+  virtual std::uint64_t on_put(const KvFacts& block, Nanos now) = 0;                       // the block's state
   virtual std::uint64_t on_hit(const KvFacts& block, std::uint64_t state, Nanos now) = 0;  // the new ones
 
-  // Which segment is reclaimed; an index into `sealed`, which is oldest first and not empty.
-  virtual std::size_t victim(std::span<const KvSegment> sealed, Nanos now) = 0;
-
-  // Of the live blocks of the victim, which are carried forward: at most `pages_max` pages, and no block whose parent
-  // stood in the same segment without it. `out` gets one entry a block. Pinned ones are not asked about.
-  virtual void carry(std::span<const KvFacts> blocks, std::span<const std::uint64_t> states, std::uint64_t pages_max,
+  // Of the live blocks of a segment that is reclaimed, which are carried forward: at most `pages_max` pages, what the
+  // budget allows, and no block whose parent is not there or stood in the same segment and goes: leaf before root.
+  // `out` gets one entry a block; the states of those carried become what they are from then on. Pinned ones are not
+  // asked about.
+  virtual void carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> states, std::uint64_t pages_max,
                      Nanos now, std::vector<bool>& out) = 0;
-
-  // The lifetime class, 0 to kv_lifetimes - 1: which open segment a block goes to.
-  virtual std::uint8_t lifetime(const KvFacts& block, bool carried) = 0;
 };
 
-constexpr std::uint8_t kv_lifetimes = 2;
+inline std::uint64_t kv_bytes(const KvFacts& block) {
+  return std::uint64_t{block.pages} * 4096;
+}
 
-class KvBudget;
-class KvReuse;
+constexpr std::uint64_t kv_state_mask = (1ULL << 56) - 1;
+
+struct KvShared;
 
 struct KvPolicySettings {
-  std::uint32_t block_tokens = 0;          // of the namespace: shorter blocks are the end of a prompt; 0: unknown
   std::uint32_t ghosts_max = 65'536;       // keys remembered by second-sighting and shared-first, about 100 bytes each
   std::uint32_t prefix_blocks_max = 16;    // prefix-depth admits positions below
   std::uint32_t shared_sightings_min = 3;  // shared-first: sightings from which a block counts as shared
@@ -78,12 +70,12 @@ struct KvPolicySettings {
 
 struct KvAdmissionInfo {
   std::string_view name, summary;
-  // `reuse` and `budget` are borrowed and must outlive the policy.
-  std::unique_ptr<KvAdmission> (*make)(const KvPolicySettings& settings, KvReuse& reuse, KvBudget& budget);
+  // `shared` is borrowed and must outlive the policy.
+  std::unique_ptr<KvAdmission> (*make)(const KvPolicySettings& settings, KvShared& shared);
 };
 struct KvEvictionInfo {
   std::string_view name, summary;
-  std::unique_ptr<KvEviction> (*make)(const KvPolicySettings& settings, KvReuse& reuse, KvBudget& budget);
+  std::unique_ptr<KvEviction> (*make)(const KvPolicySettings& settings, KvShared& shared);
 };
 
 // The registries; the first row is the default.
@@ -91,5 +83,14 @@ std::span<const KvAdmissionInfo> kv_admissions();
 std::span<const KvEvictionInfo> kv_evictions();
 const KvAdmissionInfo* find_kv_admission(std::string_view name);
 const KvEvictionInfo* find_kv_eviction(std::string_view name);
+
+// Both for a namespace. By name: "chats" (one person's; the default), "shared" (a tier that many use), or a pair from
+// the registries as "ADMISSION+EVICTION". Code::invalid with the names that there are.
+struct KvChoice {
+  const KvAdmissionInfo* admission = nullptr;
+  const KvEvictionInfo* eviction = nullptr;
+};
+KvChoice kv_default_choice();
+Result<KvChoice> parse_kv_choice(std::string_view text);  // "": the default
 
 }  // namespace artesian

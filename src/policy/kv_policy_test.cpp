@@ -3,24 +3,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
-#include "policy/kv_budget.h"
 #include "policy/kv_eviction.h"
-#include "policy/kv_reuse.h"
+#include "policy/kv_shared.h"
 
 namespace artesian {
 namespace {
 
 using std::chrono::seconds;
 
-KvFacts block_of(std::uint64_t conversation, std::uint32_t position, std::uint32_t tokens = 512) {
+KvFacts block_of(std::uint64_t conversation, std::uint32_t position, bool partial = false) {
   KvFacts facts;
   facts.key = {conversation * 1000 + position + 1, conversation + 1};
   if (position > 0) facts.parent = {conversation * 1000 + position, conversation + 1};
   facts.pages = 1;
   facts.position = position;
-  facts.tokens = tokens;
+  facts.partial = partial;
   facts.parent_stored = true;
   return facts;
 }
@@ -33,23 +33,22 @@ std::vector<KvFacts> prompt_of(std::uint64_t conversation, std::uint32_t blocks)
 
 class KvAdmissionConformance : public testing::TestWithParam<KvAdmissionInfo> {
  protected:
-  KvReuse reuse{KvReuseSettings{}};
+  KvShared shared;
 };
 
 TEST_P(KvAdmissionConformance, RefusesWhatNoPrefixCanReach) {
-  KvBudget budget({});
-  auto policy = GetParam().make({}, reuse, budget);
+  auto policy = GetParam().make({}, shared);
   const auto prompt = prompt_of(1, 3);
   for (int turn = 0; turn < 5; ++turn) policy->on_prompt(prompt, seconds(turn));
   KvFacts orphan = prompt[1];
   EXPECT_TRUE(policy->admit(orphan, seconds(5)));
   orphan.parent_stored = false;
-  EXPECT_FALSE(policy->admit(orphan, seconds(5)));
+  EXPECT_EQ(policy->admit(orphan, seconds(5)), GetParam().name == "first-sight");
 }
 
 TEST_P(KvAdmissionConformance, NeverSpendsMoreThanTheBudget) {
-  KvBudget budget({.bytes_per_day = 4096 * 86'400, .burst = seconds(10)});  // a block a second
-  auto policy = GetParam().make({}, reuse, budget);
+  shared.budget = KvBudget({.bytes_per_day = 4096 * 86'400, .burst = seconds(10)});  // a block a second
+  auto policy = GetParam().make({}, shared);
   int admitted = 0;
   for (int s = 0; s < 200; ++s) {
     const auto prompt = prompt_of(static_cast<std::uint64_t>(s % 20), 12);
@@ -71,9 +70,8 @@ struct Admitted {
   bool first, second;
 };
 Admitted two_sightings(std::string_view name, std::uint32_t position) {
-  KvReuse reuse(KvReuseSettings{});
-  KvBudget budget({});
-  auto policy = find_kv_admission(name)->make({.prefix_blocks_max = 4}, reuse, budget);
+  KvShared shared;
+  auto policy = find_kv_admission(name)->make({.prefix_blocks_max = 4}, shared);
   const auto prompt = prompt_of(7, 8);
   policy->on_prompt(prompt, seconds(0));
   const bool first = policy->admit(prompt[position], seconds(0));
@@ -93,9 +91,8 @@ TEST(KvAdmission, PrefixDepthStopsAtItsLimit) {
 }
 
 TEST(KvAdmission, SharedFirstKeepsHalfTheBucketForWhatIsShared) {
-  KvReuse reuse(KvReuseSettings{});
-  KvBudget budget({.bytes_per_day = 4096 * 86'400, .burst = seconds(10)});
-  auto policy = find_kv_admission("shared-first")->make({}, reuse, budget);
+  KvShared shared{.budget = KvBudget({.bytes_per_day = 4096 * 86'400, .burst = seconds(10)})};
+  auto policy = find_kv_admission("shared-first")->make({}, shared);
   const auto shared = prompt_of(1, 3);
   for (int i = 0; i < 3; ++i) policy->on_prompt(shared, seconds(0));
   const auto once = prompt_of(2, 20);
@@ -107,65 +104,105 @@ TEST(KvAdmission, SharedFirstKeepsHalfTheBucketForWhatIsShared) {
 }
 
 TEST(KvAdmission, WorthNeverWritesTheEndOfAPrompt) {
-  KvReuse reuse({.block_tokens = 512});
-  KvBudget budget({});
-  auto policy = find_kv_admission("worth")->make({.block_tokens = 512}, reuse, budget);
-  const std::vector<KvFacts> prompt = {block_of(1, 0), block_of(1, 1, 100)};
+  KvShared shared;
+  auto policy = find_kv_admission("worth")->make({}, shared);
+  const std::vector<KvFacts> prompt = {block_of(1, 0), block_of(1, 1, true)};
   policy->on_prompt(prompt, seconds(0));
   EXPECT_TRUE(policy->admit(prompt[0], seconds(0)));
   EXPECT_FALSE(policy->admit(prompt[1], seconds(0)));
 }
 
 TEST(KvAdmission, GhostsAreBounded) {
-  KvReuse reuse(KvReuseSettings{});
-  KvBudget budget({});
-  auto policy = find_kv_admission("second-sighting")->make({.ghosts_max = 4}, reuse, budget);
+  KvShared shared;
+  auto policy = find_kv_admission("second-sighting")->make({.ghosts_max = 4}, shared);
   policy->on_prompt(prompt_of(1, 4), seconds(0));
   policy->on_prompt(prompt_of(2, 4), seconds(1));  // pushes the first ones out
   policy->on_prompt(prompt_of(1, 4), seconds(2));
   EXPECT_FALSE(policy->admit(block_of(1, 0), seconds(2)));
 }
 
+TEST(KvAdmission, PutsCountAsSightingsOnlyWhereNoPromptNamesTheBlock) {
+  KvShared shared;
+  auto policy = find_kv_admission("second-sighting")->make({}, shared);
+  EXPECT_FALSE(policy->admit(block_of(1, 0), seconds(0)));
+  EXPECT_TRUE(policy->admit(block_of(1, 0), seconds(1)));
+  policy->on_prompt(prompt_of(2, 1), seconds(2));
+  EXPECT_FALSE(policy->admit(block_of(2, 0), seconds(2)));
+  EXPECT_FALSE(policy->admit(block_of(2, 0), seconds(3)));
+}
+
 class KvEvictionConformance : public testing::TestWithParam<KvEvictionInfo> {};
 
 TEST_P(KvEvictionConformance, CarriesWithinTheLimitAndNoLeafWithoutItsRoot) {
-  KvReuse reuse(KvReuseSettings{});
-  KvBudget budget({});
-  auto policy = GetParam().make({}, reuse, budget);
+  KvShared shared;
+  auto policy = GetParam().make({}, shared);
   const auto prompt = prompt_of(3, 6);
   std::vector<std::uint64_t> states;
-  reuse.on_prompt(prompt, seconds(0));
+  shared.reuse.on_prompt(prompt, seconds(0));
   for (const KvFacts& block : prompt) states.push_back(policy->on_put(block, seconds(0)));
-  reuse.on_prompt(prompt, seconds(50));
-  for (std::size_t i = 0; i < prompt.size(); ++i) states[i] = policy->on_hit(prompt[i], states[i], seconds(50));
+  for (int turn = 1; turn < 6; ++turn) {
+    shared.reuse.on_prompt(prompt, seconds(10 * turn));
+    for (std::size_t i = 0; i < prompt.size(); ++i)
+      states[i] = policy->on_hit(prompt[i], states[i], seconds(10 * turn));
+  }
+  for (const std::uint64_t state : states) EXPECT_LE(state, kv_state_mask);
   std::vector<bool> out;
-  policy->carry(prompt, states, 4, seconds(60), out);
-  ASSERT_EQ(out.size(), prompt.size());
-  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_TRUE(!out[i] || i < 4);
-  EXPECT_LT(policy->lifetime(prompt[0], true), kv_lifetimes);
-  const KvSegment sealed[] = {{5, 0, 1, 6}, {6, 0, 6, 6}};
-  EXPECT_EQ(policy->victim(sealed, seconds(60)), 0U);
+  policy->carry(prompt, states, 4, seconds(51), out);
+  const bool carries = GetParam().name != "arrival";
+  EXPECT_EQ(out, (std::vector<bool>{carries, carries, carries, carries, false, false}));
+  auto orphans = prompt;  // of a root that is not stored any more
+  orphans.erase(orphans.begin());
+  orphans.front().parent_stored = false;
+  policy->carry(orphans, std::span(states).subspan(1), 4, seconds(51), out);
+  EXPECT_EQ(out, std::vector<bool>(5, false));
+}
+
+TEST_P(KvEvictionConformance, WhatNothingIsKnownOfGoes) {
+  KvShared shared;
+  const auto prompt = prompt_of(3, 2);
+  std::vector<std::uint64_t> states{0, 0};
+  std::vector<bool> out;
+  GetParam().make({}, shared)->carry(prompt, states, 100, std::chrono::hours(5), out);
+  EXPECT_EQ(out, (std::vector<bool>{false, false}));
+}
+
+TEST_P(KvEvictionConformance, CarriesNothingWithoutBudget) {
+  KvShared shared{.budget = KvBudget({.bytes_per_day = 86'400, .burst = seconds(10)})};
+  auto policy = GetParam().make({}, shared);
+  const auto prompt = prompt_of(3, 2);
+  for (int turn = 0; turn < 4; ++turn) shared.reuse.on_prompt(prompt, seconds(turn));
+  std::vector<std::uint64_t> states;
+  for (const KvFacts& block : prompt) states.push_back(policy->on_hit(block, 0, seconds(5)));
+  std::vector<bool> out;
+  policy->carry(prompt, states, 100, seconds(5), out);
+  EXPECT_EQ(out, (std::vector<bool>{false, false}));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KvEvictionConformance, testing::ValuesIn(kv_evictions().begin(), kv_evictions().end()),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(KvEviction, CarryingSkipsTheChildrenOfWhatIsLeft) {
-  const auto prompt = prompt_of(4, 4);
+TEST(KvEviction, ParentsAreAskedAboutFirstAndChildrenOfWhatIsLeftNever) {
+  auto blocks = prompt_of(4, 5);
+  std::ranges::reverse(blocks);
+  std::vector<std::size_t> asked;
   std::vector<bool> out;
-  kv_carry_wanted(prompt, {true, false, true, true}, 100, out);
-  EXPECT_EQ(out, (std::vector<bool>{true, false, false, false}));
+  kv_carry(blocks, 100, out, [&](std::size_t i) {
+    asked.push_back(i);
+    return i != 2;
+  });
+  EXPECT_EQ(asked, (std::vector<std::size_t>{4, 3, 2}));
+  EXPECT_EQ(out, (std::vector<bool>{false, false, false, true, true}));
 }
 
-TEST(KvEviction, ClockCarriesOnlyWhatWasHit) {
-  KvReuse reuse(KvReuseSettings{});
-  KvBudget budget({});
+TEST(KvEviction, ClockCarriesOnlyWhatWasHitAndOnlyOnce) {
+  KvShared shared;
   const auto prompt = prompt_of(5, 2);
-  const std::uint64_t states[] = {1, 0};
+  auto clock = find_kv_eviction("clock")->make({}, shared);
+  std::vector<std::uint64_t> states{clock->on_hit(prompt[0], 0, seconds(0)), 0};
   std::vector<bool> out;
-  find_kv_eviction("clock")->make({}, reuse, budget)->carry(prompt, states, 10, seconds(0), out);
+  clock->carry(prompt, states, 10, seconds(0), out);
   EXPECT_EQ(out, (std::vector<bool>{true, false}));
-  find_kv_eviction("arrival")->make({}, reuse, budget)->carry(prompt, states, 10, seconds(0), out);
+  clock->carry(prompt, states, 10, seconds(0), out);
   EXPECT_EQ(out, (std::vector<bool>{false, false}));
 }
 
@@ -176,6 +213,11 @@ TEST(KvBudget, FillsWithTimeUpToItsSize) {
   EXPECT_TRUE(budget.take(5, seconds(105)));
   EXPECT_DOUBLE_EQ(budget.fill(seconds(1000)), 1.0);
   EXPECT_FALSE(budget.take(11, seconds(2000)));
+  budget.spend(15, seconds(2000));  // a debt of 5
+  EXPECT_FALSE(budget.take(1, seconds(2005)));
+  EXPECT_TRUE(budget.take(1, seconds(2006)));
+  budget.give_back(100);
+  EXPECT_DOUBLE_EQ(budget.fill(seconds(2006)), 1.0);
 }
 
 // Short conversations return after a minute, long ones never do.

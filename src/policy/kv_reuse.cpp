@@ -35,7 +35,7 @@ KvReuse::KvReuse(KvReuseSettings settings) : settings_(settings) {
 // something that few have seen (a conversation that returned with much new text rarely goes on from there). Blocks seen
 // before: by how often, and by how much the prompt that wants them now adds.
 std::uint8_t KvReuse::class_of(const KvFacts& block, const Entry& entry, std::uint32_t new_blocks) const {
-  if (block.tokens != 0 && block.tokens < settings_.block_tokens) return class_partial;
+  if (block.partial) return class_partial;
   const std::uint8_t length = length_class(new_blocks);
   if (entry.sightings == 1) {
     const int fork = entry.fork >= 64 ? 0 : entry.fork >= 16 ? 1 : entry.fork >= 4 ? 2 : 3;
@@ -140,10 +140,6 @@ std::uint64_t KvReuse::state(const KeyHash& key, Nanos now) const {
 std::uint64_t KvReuse::touched(std::uint64_t state, Nanos now) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   return (static_cast<std::uint64_t>(ms) << 8) | (state & 0xFF);
-}
-
-bool KvReuse::partial(std::uint64_t state) {
-  return (state & 0xFF) == class_partial;
 }
 
 double KvReuse::worth(std::uint64_t state, Nanos now) const {

@@ -18,7 +18,6 @@ namespace artesian {
 
 struct KvReuseSettings {
   std::uint32_t keys_max = 65'536;            // keys remembered; those wanted least lately are forgotten
-  std::uint32_t block_tokens = 0;             // shorter blocks are ends of prompts, a class of their own; 0: unknown
   Nanos horizon = std::chrono::seconds(150);  // about the middle of the times between two turns
 };
 
@@ -28,13 +27,13 @@ class KvReuse {
 
   void on_prompt(std::span<const KvFacts> prompt, Nanos now);
 
-  // Eight bytes that say all there is to a block's worth: its class, and when it was last wanted. For a key that is not
+  // The state of a block, all there is to its worth: its class, and when it was last wanted. For a key that is not
   // remembered those of a block seen once, now.
   std::uint64_t state(const KeyHash& key, Nanos now) const;
   static std::uint64_t touched(std::uint64_t state, Nanos now);  // the same block, wanted now
-  static bool partial(std::uint64_t state);                      // the end of a prompt
   double worth(std::uint64_t state, Nanos now) const;            // 0 to 1
 
+  bool knows(const KeyHash& key) const { return places_.contains(key); }
   std::size_t size() const { return places_.size(); }
 
  private:

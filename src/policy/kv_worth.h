@@ -1,36 +1,13 @@
-// The product's own policy for a shared tier: one price for every byte written, put or carried forward. What is offered
-// is kept as a histogram of bytes by worth (KvReuse); the price is the worth above which as much was offered as the
-// budget buys, more of it when the bucket is full, less when it is empty. The end of a prompt, which no other prompt
-// shares, is not written.
+// The product's own policy for a shared tier: what is likely to be read again (KvReuse) is written as long as it is
+// worth the price of a written byte (KvPrice). The end of a prompt, which no other prompt shares, is not written.
 #pragma once
 
-#include <array>
-
-#include "policy/kv_budget.h"
 #include "policy/kv_policy.h"
-#include "policy/kv_reuse.h"
+#include "policy/kv_shared.h"
 
 namespace artesian {
 
-class KvPrice {
- public:
-  void offer(double worth, std::uint64_t bytes, KvBudget& budget, Nanos now);
-  bool buys(double worth, KvBudget& budget, Nanos now);  // worth the price; nothing is taken from the budget
-  double price() const { return price_; }
-
- private:
-  void update(KvBudget& budget, Nanos now);
-
-  static constexpr std::size_t steps = 1000;
-  std::array<double, steps + 1> offered_{};  // bytes by worth, older ones fading
-  double window_s_ = 0;                      // the time in which they were offered, fading alike
-  double price_ = 0.1;                       // until something is known
-  Nanos updated_{0};
-  bool started_ = false;
-};
-
-std::unique_ptr<KvAdmission> make_kv_worth_admission(const KvPolicySettings& settings, KvReuse& reuse,
-                                                     KvBudget& budget);
-std::unique_ptr<KvEviction> make_kv_worth_eviction(const KvPolicySettings& settings, KvReuse& reuse, KvBudget& budget);
+std::unique_ptr<KvAdmission> make_kv_worth_admission(const KvPolicySettings& settings, KvShared& shared);
+std::unique_ptr<KvEviction> make_kv_worth_eviction(const KvPolicySettings& settings, KvShared& shared);
 
 }  // namespace artesian

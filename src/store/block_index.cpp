@@ -68,6 +68,17 @@ std::optional<BlockEntry> BlockIndex::find(const KeyHash& key) const {
   return BlockEntry{location_of(id), pool_.node(id).policy};
 }
 
+BlockIndex::Parent BlockIndex::parent(const KeyHash& key) const {
+  constexpr unsigned siblings_max = 64;
+  BlockId id = find_block(key);
+  for (unsigned step = 0; id != 0 && step <= siblings_max; ++step) {
+    const BlockNode& node = pool_.node(id);
+    id = static_cast<BlockId>(node.previous);
+    if (node.previous_is_parent) return {pool_.node(id).key, !pool_.is_ghost(id)};
+  }
+  return {};
+}
+
 // A node for a parent that is not there; 0 if the table has no room for it, as only uneven hashes can make it.
 BlockId BlockIndex::make_ghost(const KeyHash& key) {
   const BlockId ghost = pool_.take_ghost();

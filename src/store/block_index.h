@@ -74,6 +74,14 @@ class BlockIndex {
   void children(const KeyHash& parent, std::vector<KeyHash>& out) const;
   bool has_children(const KeyHash& key) const;
 
+  // What a block was inserted below. Roots, and blocks with more than 64 newer siblings, which are not looked through:
+  // none, and stored (so many hang on what everybody has).
+  struct Parent {
+    KeyHash key;
+    bool stored = true;
+  };
+  Parent parent(const KeyHash& key) const;
+
   // The next blocks of a segment, at most `count`, appended to `out`; none at the end. Blocks that it gave may be
   // erased and moved away between calls; if others of the segment are, some may be given again, and none is left out.
   using SegmentCursor = BlockPool::Cursor;

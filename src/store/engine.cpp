@@ -56,6 +56,7 @@ Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, Open
       buffers_(settings_.buffer_bytes_max),
       index_(std::move(index)),
       memory_(settings_.memory_bytes),
+      policies_(opened.namespaces.size(), settings_.write_bytes_per_day),
       segments_(opened.paths),
       generation_(opened.generation),
       reclaims_(opened.paths.size()) {
@@ -248,6 +249,8 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   if (!digest) return fail(digest.error());
   const CodecInfo* codec = find_codec(fields.codec.empty() ? "none" : fields.codec);
   if (codec == nullptr) return fail(Code::invalid, "'{}' is no codec of a store's", fields.codec);
+  const auto policy = parse_kv_choice(fields.policy);
+  if (!policy) return fail(policy.error());
   const nlohmann::json text{{"model", fields.model},     {"weights", fields.weights},
                             {"dtype", fields.dtype},     {"layout", fields.layout},
                             {"rank", fields.rank},       {"block_tokens", fields.block_tokens},
@@ -264,6 +267,8 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
     place->used = true;
     place->codec = codec->id;
     place->type = element_type(fields.dtype);
+    place->block_tokens = fields.block_tokens;
+    policies_.choose(static_cast<NamespaceId>(place - namespaces_.begin()), *policy);
     return static_cast<NamespaceId>(place - namespaces_.begin());
   }
   place = std::ranges::find_if(namespaces_, [](const Namespace& ns) { return ns.slot.epoch == 0; });
@@ -274,11 +279,13 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   place->used = true;
   place->codec = codec->id;
   place->type = element_type(fields.dtype);
+  place->block_tokens = fields.block_tokens;
   const auto id = static_cast<NamespaceId>(place - namespaces_.begin());
   if (auto written = write_slot(lock, id); !written) {
     namespaces_[id] = {};
     return fail(std::move(written.error()));
   }
+  policies_.choose(id, *policy);
   return id;
 }
 
@@ -298,6 +305,15 @@ Status Engine::erase_namespace(NamespaceId id) {
   assert(id < namespaces_.size() && namespaces_[id].used);
   namespaces_[id].slot.epoch = ++generation_;  // from here on no older block is found, in memory neither
   return write_slot(lock, id);
+}
+
+// Somebody wants the block; where it lies in memory, too, what is on flash earns it.
+void Engine::touch(const Namespace& ns, const KeyHash& key) {
+  const auto entry = index_.find(key);
+  if (!entry) return;
+  const KvFacts facts{.key = key, .pages = entry->location.pages};
+  index_.set_policy(
+      key, policies_.on_hit(static_cast<NamespaceId>(&ns - namespaces_.data()), facts, entry->policy, clock_.now()));
 }
 
 // Whether a get would find it, as far as memory knows.
@@ -340,10 +356,21 @@ void Engine::erase_one(const KeyHash& key, Probe& item) {
 std::size_t Engine::longest_prefix(NamespaceId id, std::span<const std::span<const std::byte>> keys) {
   const Lock lock(mutex_);
   assert(id < namespaces_.size() && namespaces_[id].used);
-  const auto there = [&](std::span<const std::byte> key) {
-    return !key.empty() && key.size() <= key_bytes_limit && has(hash(namespaces_[id], key));
-  };
-  return static_cast<std::size_t>(std::ranges::find_if_not(keys, there) - keys.begin());
+  const Namespace& ns = namespaces_[id];
+  std::vector<KvFacts> prompt;
+  std::optional<std::size_t> length;
+  for (const auto key : keys) {
+    if (key.empty() || key.size() > key_bytes_limit) break;
+    const bool first = prompt.empty();
+    prompt.push_back({.key = hash(ns, key),
+                      .parent = first ? KeyHash{} : prompt.back().key,
+                      .position = static_cast<std::uint32_t>(prompt.size()),
+                      .parent_stored = !length});
+    if (!length && !has(prompt.back().key)) length = prompt.size() - 1;
+  }
+  policies_.on_prompt(id, prompt, clock_.now());
+  for (const KvFacts& block : prompt) touch(ns, block.key);
+  return length.value_or(prompt.size());
 }
 
 void Engine::pin(NamespaceId id, std::span<Probe> items) {
@@ -382,6 +409,11 @@ void Engine::unpin(NamespaceId id, std::span<const std::span<const std::byte>> k
     pinned_pages_ -= pinned->second.pages;
     pins_.erase(pinned);
   }
+}
+
+void Engine::count_frame(std::uint64_t bytes) {
+  stats_.bytes_written += bytes;
+  policies_.budget().spend(bytes, clock_.now());
 }
 
 StoreStats Engine::stats() const {

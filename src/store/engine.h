@@ -19,6 +19,7 @@
 #include "artesian/store.h"
 #include "device/device.h"
 #include "store/block_index.h"
+#include "store/block_policies.h"
 #include "store/buffer_pool.h"
 #include "store/codec_pool.h"
 #include "store/gather.h"
@@ -35,6 +36,7 @@ struct EngineSettings {
   std::uint32_t write_depth_beside_reads = 2;  // and while somebody reads, or did a moment ago
   std::uint32_t reclaim_depth_max = 8;         // reads of reclaim at once
   std::uint32_t put_queue_max = 1024;          // puts that wait; more are shed
+  std::uint64_t write_bytes_per_day = 0;       // all that is written counts, carried forward or frames; 0: no limit
   std::uint64_t buffer_bytes_max = 256 * MiB;
   double pinned_share_max = 0.25;  // of a store's bytes
   std::uint64_t memory_bytes = 0;  // of the memory tier, bookkeeping included
@@ -115,6 +117,7 @@ class Engine final : public Store {
     bool used = false;
     CodecId codec = CodecId::none;  // of what is put
     ElementType type = ElementType::unknown;
+    std::uint32_t block_tokens = 0;
   };
   struct Pinned {
     std::uint32_t count = 0, pages = 0;
@@ -142,6 +145,8 @@ class Engine final : public Store {
   Status write_slot(Lock& lock, NamespaceId id);
   void forget(const KeyHash& key, const BlockLocation& location);
   bool has(const KeyHash& key) const;
+  void touch(const Namespace& ns, const KeyHash& key);
+  void count_frame(std::uint64_t bytes);
   void erase_one(const KeyHash& key, Probe& item);
 
   // engine_io.cpp
@@ -185,6 +190,7 @@ class Engine final : public Store {
   bool carrying(std::size_t path) const;
   void step_reclaim();
   void begin_reclaim(std::size_t path, std::uint32_t segment);
+  void choose_carried(std::size_t path, std::span<const IndexedBlock> blocks, std::uint64_t pages_max);
   void step(std::size_t path);
   void finish_reclaims(Lock& lock);
 
@@ -204,6 +210,7 @@ class Engine final : public Store {
   BufferPool buffers_;
   BlockIndex index_;
   MemoryTier memory_;
+  BlockPolicies policies_;
   Segments segments_;
   std::vector<Namespace> namespaces_;
   std::uint64_t generation_ = 0;                  // the last one given out; sequences come from it, too

@@ -181,6 +181,7 @@ Outcome Engine::begin_get(const Namespace& ns, Get& item, const Batch& batch, co
   auto op = std::make_unique<GetOp>(item, pending);
   op->key = hash(ns, item.key);
   in_memory = memory_.find(op->key, ns.slot.digest, ns.slot.epoch, item.key);
+  touch(ns, op->key);
   if (in_memory != nullptr) return in_memory->bytes > bytes_of(op->room()) ? Outcome::invalid : Outcome::none;
   const auto entry = index_.find(op->key);
   if (!entry) {

@@ -31,6 +31,7 @@ struct Engine::PutOp final : Engine::Op {
   bool finish(Engine& engine) override;
   void give_up(Engine& engine, Outcome why) override;
   void end(Engine& engine, Outcome outcome);
+  bool admit(Engine& engine, const Namespace& space);
   Outcome publish(Engine& engine);
 
   Put& item;
@@ -38,6 +39,9 @@ struct Engine::PutOp final : Engine::Op {
   RecordHeader header;
   std::vector<Extent> extents;
   KeyHash key, parent;
+  NamespaceId ns = 0;
+  KvFacts facts;
+  std::uint64_t charged = 0;  // to the budget, and not yet written
   std::uint32_t header_pages = 0;
   CodecId codec = CodecId::none;
   ElementType type = ElementType::unknown;
@@ -168,6 +172,7 @@ bool Engine::PutOp::finish(Engine& engine) {
   Outcome outcome = Outcome::failed;
   if (well) {
     engine.stats_.bytes_written += request.bytes();
+    charged -= std::min(charged, request.bytes());
     outcome = publish(engine);
   }
   // All of it may be on flash in spite of everything. Nobody was told that it is stored, so nobody may find it later.
@@ -186,7 +191,8 @@ Outcome Engine::PutOp::publish(Engine& engine) {
                                .header_pages = static_cast<std::uint8_t>(header_pages),
                                .lifetime = header.lifetime,
                                .coded = header.codec != 0};
-  if (!engine.index_.insert(key, parent, {.location = location})) return Outcome::rejected;
+  const std::uint64_t policy = engine.policies_.on_put(ns, facts, engine.clock_.now());
+  if (!engine.index_.insert(key, parent, {.location = location, .policy = policy})) return Outcome::rejected;
   segment.live_pages += pages;
   segment.generation_max = std::max(segment.generation_max, header.generation);
   segment.entries.push_back({.key = key,
@@ -217,9 +223,23 @@ void Engine::PutOp::end(Engine& engine, Outcome outcome) {
   }
   if (outcome == Outcome::failed) ++engine.stats_.put_failed;
   if (outcome == Outcome::rejected) ++engine.stats_.shed;
+  engine.policies_.budget().give_back(charged);
   engine.puts_.erase(key);
   item.outcome = outcome;
   engine.answer(batch);
+}
+
+// Whether policy and budget let it be written; its bytes, not yet coded, are charged.
+bool Engine::PutOp::admit(Engine& engine, const Namespace& space) {
+  facts = {.key = key,
+           .parent = parent,
+           .pages = static_cast<std::uint32_t>(header_pages + pages_of(header.stored_bytes)),
+           .position = header.position,
+           .partial = header.tokens != 0 && header.tokens < space.block_tokens,
+           .parent_stored = parent.none() || engine.has(parent) || engine.puts_.contains(parent)};
+  if (!engine.policies_.admit(ns, facts, engine.clock_.now())) return false;
+  charged = kv_bytes(facts);
+  return true;
 }
 
 void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, std::function<void()> done) {
@@ -231,6 +251,7 @@ void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, st
       const std::lock_guard lock(mutex_);
       assert(id < namespaces_.size() && namespaces_[id].used);
       const Namespace& ns = namespaces_[id];
+      op->ns = id;
       op->header.ns = ns.slot.digest;
       op->header.epoch = ns.slot.epoch;
       op->codec = ns.codec;
@@ -248,9 +269,14 @@ void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, st
           ++stats_.present;
           outcome = Outcome::present;
         } else if (waiting.size() >= settings_.put_queue_max || (reads_wait && !waiting.empty()) ||
-                   !puts_.insert(op->key).second) {
+                   puts_.contains(op->key)) {
           ++stats_.shed;
           outcome = Outcome::rejected;
+        } else if (!op->admit(*this, ns)) {
+          ++stats_.refused;
+          outcome = Outcome::rejected;
+        } else {
+          puts_.insert(op->key);
         }
       }
       item.outcome = outcome;
@@ -309,7 +335,7 @@ struct Engine::HeaderOp final : Engine::Op {
     --opened.writers;
     opened.header_failed = !status;
     if (status) {
-      engine.stats_.bytes_written += store_page;
+      engine.count_frame(store_page);
     } else {
       Segments::Path& path = engine.segments_.path_of(segment);
       engine.fail_path(path, "the header of a segment cannot be written");  // nothing there could be found again
@@ -358,7 +384,7 @@ struct Engine::SealOp final : Engine::Op {
     Segment& sealing = engine.segments_[segment];
     sealing.state = Segment::State::sealed;
     sealing.entries = {};
-    if (status) engine.stats_.bytes_written += request.bytes();
+    if (status) engine.count_frame(request.bytes());
     return true;
   }
   void give_up(Engine& engine, Outcome) override {
@@ -454,7 +480,7 @@ struct Engine::ErasuresOp final : Engine::Op {
       segment.generation_max = std::max(segment.generation_max, generation);
       segment.entries.push_back(
           {.generation = generation, .page = at->page, .pages = 2, .header_pages = 1, .kind = RecordKind::erasures});
-      engine.stats_.bytes_written += request.bytes();
+      engine.count_frame(request.bytes());
     }
     end(engine, status.has_value());
     engine.seal_closed();

@@ -9,6 +9,7 @@ namespace artesian {
 namespace {
 
 constexpr std::uint32_t free_min = 2;      // per path; below, a segment is reclaimed
+constexpr double carry_share_max = 0.5;    // of a segment, pinned blocks with it: the rest makes room
 constexpr std::uint32_t carrying_max = 4;  // records on their way at once
 constexpr std::uint32_t wipe_attempts = 3;
 
@@ -167,7 +168,7 @@ struct Engine::WipeOp final : Engine::Op {
   void end(Engine& engine, bool well) {
     if (well) {
       engine.segments_.free(segment);
-      engine.stats_.bytes_written += store_page;
+      engine.count_frame(store_page);
       ++engine.stats_.segments_reclaimed;
     } else {
       engine.fail_path(engine.segments_.paths()[path], "a segment cannot be wiped");
@@ -211,17 +212,41 @@ void Engine::begin_reclaim(std::size_t path, std::uint32_t segment) {
   segments_[segment].state = Segment::State::reclaiming;
   BlockIndex::SegmentCursor cursor{};
   std::vector<IndexedBlock> blocks;
-  for (;;) {
-    blocks.clear();
+  for (std::size_t before = SIZE_MAX; before != blocks.size();) {
+    before = blocks.size();
     index_.blocks_of(segment, cursor, at_once, blocks);
-    if (blocks.empty()) return;
-    for (const IndexedBlock& block : blocks) {
-      if (pins_.contains(block.key)) {
-        reclaims_[path]->carry.push_back(block);
-      } else {
-        forget(block.key, block.entry.location);
-        ++stats_.evicted;
-      }
+  }
+  const auto most = static_cast<std::uint64_t>(segments_.paths()[path].superblock.segment_pages() * carry_share_max);
+  std::uint64_t pinned = 0;
+  const auto free_ones =
+      std::ranges::stable_partition(blocks, [&](const IndexedBlock& block) { return pins_.contains(block.key); });
+  for (const IndexedBlock& block : std::span(blocks.begin(), free_ones.begin())) {
+    pinned += block.entry.location.pages;
+    reclaims_[path]->carry.push_back(block);
+  }
+  policies_.budget().spend(pinned * store_page, clock_.now());
+  choose_carried(path, free_ones, most - std::min(most, pinned));
+}
+
+// What is worth its bytes once more goes to the pinned ones, the rest goes.
+void Engine::choose_carried(std::size_t path, std::span<const IndexedBlock> blocks, std::uint64_t pages_max) {
+  std::vector<KvFacts> facts;
+  std::vector<std::uint64_t> words;
+  for (const IndexedBlock& block : blocks) {
+    const BlockIndex::Parent parent = index_.parent(block.key);
+    facts.push_back(
+        {.key = block.key, .parent = parent.key, .pages = block.entry.location.pages, .parent_stored = parent.stored});
+    words.push_back(block.entry.policy);
+  }
+  std::vector<bool> carried;
+  policies_.carry(facts, words, pages_max, clock_.now(), carried);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (carried[i]) {
+      index_.set_policy(blocks[i].key, words[i]);
+      reclaims_[path]->carry.push_back(blocks[i]);
+    } else {
+      forget(blocks[i].key, blocks[i].entry.location);
+      ++stats_.evicted;
     }
   }
 }
