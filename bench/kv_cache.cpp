@@ -188,7 +188,8 @@ class PolicyCache {
  public:
   PolicyCache(const KvTrace& trace, const KvPolicyRun& run)
       : run_(run),
-        shared_{.budget = KvBudget({.bytes_per_day = bytes_per_day(trace, run)})},
+        shared_{.budget = KvBudget(
+                    {.bytes_per_day = kv_bytes_per_day(trace, run.budget_blocks, std::uint64_t{block_pages} * 4096)})},
         admission_(run.admission->make({}, shared_)),
         stored_(trace.distinct, false),
         states_(trace.distinct, 0),
@@ -226,14 +227,6 @@ class PolicyCache {
   }
 
  private:
-  // What the budget may spend by the end, its full bucket with it, is what the run allows.
-  static std::uint64_t bytes_per_day(const KvTrace& trace, const KvPolicyRun& run) {
-    const std::chrono::duration<double> burst = KvBudgetSettings{}.burst;
-    const std::chrono::duration<double> whole = trace.requests.back().when - trace.requests.front().when;
-    return static_cast<std::uint64_t>(static_cast<double>(run.budget_blocks) * block_pages * 4096 * 86'400 /
-                                      (whole + burst).count());
-  }
-
   std::vector<KvFacts> describe(const KvRequest& request) {
     std::vector<KvFacts> blocks;
     for (std::size_t i = 0; i < request.blocks.size(); ++i) {
@@ -348,6 +341,12 @@ class PolicyCache {
 };
 
 }  // namespace
+
+std::uint64_t kv_bytes_per_day(const KvTrace& trace, std::uint64_t blocks, std::uint64_t block_bytes) {
+  const std::chrono::duration<double> burst = KvBudgetSettings{}.burst;
+  const std::chrono::duration<double> whole = trace.requests.back().when - trace.requests.front().when;
+  return static_cast<std::uint64_t>(static_cast<double>(blocks * block_bytes) * 86'400 / (whole + burst).count());
+}
 
 KvCount kv_policy(const KvTrace& trace, const KvPolicyRun& run, const KvProgress& progress) {
   KvCount count;

@@ -34,6 +34,9 @@ struct KvPolicyRun {
   std::size_t segment_blocks = 0;
   std::uint64_t budget_blocks = 0;  // writes over the whole trace; 0: no limit
 };
+// What a day may write so that the whole trace, the full bucket of its beginning with it, writes that many blocks; 0:
+// no limit.
+std::uint64_t kv_bytes_per_day(const KvTrace& trace, std::uint64_t blocks, std::uint64_t block_bytes);
 KvCount kv_policy(const KvTrace& trace, const KvPolicyRun& run, const KvProgress& progress);
 
 }  // namespace artesian::bench

@@ -11,19 +11,6 @@ namespace {
 
 constexpr std::string_view blocks_shape = "blocks";
 
-KvReplayRow row_of(std::string name, std::string shape, const KvCount& count, std::uint64_t lru_written) {
-  KvReplayRow row;
-  row.name = std::move(name);
-  row.shape = std::move(shape);
-  row.hit = static_cast<double>(count.hits) / static_cast<double>(count.uses);
-  row.late_hit = count.late_uses == 0 ? 0 : static_cast<double>(count.late_hits) / static_cast<double>(count.late_uses);
-  row.written = count.written;
-  row.carried = count.carried;
-  row.of_lru = lru_written == 0 ? 0 : static_cast<double>(count.written) / static_cast<double>(lru_written);
-  row.read_saved = count.written == 0 ? 0 : static_cast<double>(count.hits) / static_cast<double>(count.written);
-  return row;
-}
-
 const KvReplayRow* row_named(const KvReplayCase& run, std::string_view name, std::string_view shape) {
   for (const KvReplayRow& row : run.rows) {
     if (row.name == name && row.shape.starts_with(shape)) return &row;
@@ -36,7 +23,7 @@ KvReplayCase replay_capacity(const KvTrace& trace, const KvReplaySettings& setti
   KvReplayCase run{capacity, {}};
   const KvCount lru = kv_lru(trace, capacity);
   const auto add = [&](std::string name, std::string shape, const KvCount& count) {
-    run.rows.push_back(row_of(std::move(name), std::move(shape), count, lru.written));
+    run.rows.push_back(kv_replay_row(std::move(name), std::move(shape), count, lru.written));
   };
   const std::string blocks(blocks_shape);
   add("lru", blocks, lru);
@@ -66,14 +53,29 @@ KvReplayCase replay_capacity(const KvTrace& trace, const KvReplaySettings& setti
 
 }  // namespace
 
+KvReplayRow kv_replay_row(std::string name, std::string shape, const KvCount& count, std::uint64_t lru_written) {
+  KvReplayRow row;
+  row.name = std::move(name);
+  row.shape = std::move(shape);
+  row.hit = static_cast<double>(count.hits) / static_cast<double>(count.uses);
+  row.late_hit = count.late_uses == 0 ? 0 : static_cast<double>(count.late_hits) / static_cast<double>(count.late_uses);
+  row.written = count.written;
+  row.carried = count.carried;
+  row.of_lru = lru_written == 0 ? 0 : static_cast<double>(count.written) / static_cast<double>(lru_written);
+  row.read_saved = count.written == 0 ? 0 : static_cast<double>(count.hits) / static_cast<double>(count.written);
+  return row;
+}
+
+Status check_kv_capacity(std::size_t capacity, const KvReplaySettings& settings) {
+  if (settings.segment_blocks > 0 && capacity >= 4 * settings.segment_blocks) return {};
+  return fail(Code::invalid, "a capacity of {} blocks is below four segments of {}", capacity, settings.segment_blocks);
+}
+
 Result<std::vector<KvReplayCase>> replay_kv(const KvTrace& trace, const KvReplaySettings& settings,
                                             const std::function<void(double part)>& progress) {
   std::vector<KvReplayCase> cases;
   for (const std::size_t capacity : settings.capacities) {
-    if (settings.segment_blocks == 0 || capacity < 4 * settings.segment_blocks) {
-      return fail(Code::invalid, "a capacity of {} blocks is below four segments of {}", capacity,
-                  settings.segment_blocks);
-    }
+    if (auto checked = check_kv_capacity(capacity, settings); !checked) return fail(std::move(checked.error()));
     const double before = static_cast<double>(cases.size());
     cases.push_back(replay_capacity(trace, settings, capacity, [&](double part) {
       if (progress) progress((before + part) / static_cast<double>(settings.capacities.size()));
@@ -119,14 +121,18 @@ std::vector<GoalFigure> kv_replay_figures(std::span<const KvReplayCase> cases) {
     GoalFigure hit{fmt::format("kv.replay.{}.hit", capacity), {}, {}, "not replayed"};
     GoalFigure writes{fmt::format("kv.replay.{}.writes", capacity), {}, {}, "not replayed"};
     const auto run = std::ranges::find(cases, capacity, &KvReplayCase::capacity);
-    if (run != cases.end()) {
-      const KvReplayRow* ours = row_named(*run, "worth", blocks_shape);
+    const KvReplayRow* alone = run == cases.end() ? nullptr : row_named(*run, "worth", blocks_shape);
+    const KvReplayRow* store = run == cases.end() ? nullptr : row_named(*run, "shared", "store");
+    if (const KvReplayRow* ours = alone != nullptr ? alone : store) {
       hit.figure = ours->hit;
       writes.figure = 100 * ours->of_lru;
+      hit.note = "in a store, by segments, headers and frames counted as written";
+      writes.note.clear();
+    }
+    if (alone != nullptr) {
       hit.limit = row_named(*run, "optimum", blocks_shape)->hit;
       hit.note = fmt::format("block by block, like LRU beside it; in segments {:.4f}",
                              row_named(*run, "worth", "segments")->hit);
-      writes.note.clear();
     }
     figures.push_back(std::move(hit));
     figures.push_back(std::move(writes));

@@ -38,6 +38,9 @@ Result<std::vector<KvReplayCase>> replay_kv(const KvTrace& trace, const KvReplay
 std::string kv_replay_text(std::span<const KvReplayCase> cases, std::uint64_t block_bytes);
 std::string kv_replay_json(std::span<const KvReplayCase> cases, std::uint64_t block_bytes);
 
+KvReplayRow kv_replay_row(std::string name, std::string shape, const KvCount& count, std::uint64_t lru_written);
+Status check_kv_capacity(std::size_t capacity, const KvReplaySettings& settings);  // at least four segments
+
 // For the goals of section "kv".
 std::vector<GoalFigure> kv_replay_figures(std::span<const KvReplayCase> cases);
 

@@ -18,7 +18,7 @@ constexpr std::array command_table = {
     CommandInfo{"serve", "Put llama-server behind a gateway that keeps contexts on flash", setup_serve},
     CommandInfo{"inspect", "Tell what a model needs and what memory budgets should give", setup_inspect},
     CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
-    CommandInfo{"replay", "Replay a request trace through the KV policies", setup_replay},
+    CommandInfo{"replay", "Replay a request trace through a KV store or its policies", setup_replay},
     CommandInfo{"bench device", "Measure a drive by request size and queue depth", setup_bench_device},
     CommandInfo{"bench store", "Measure a KV store beside the drive alone and one file per block", setup_bench_store},
     CommandInfo{"bench policy", "Replay expert routes through the eviction policies", setup_bench_policy},

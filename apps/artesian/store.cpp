@@ -47,6 +47,8 @@ void add_namespace(CLI::App& command, StoreOptions& options) {
   command.add_option("--dtype", options.ns.dtype, "Type of the KV's numbers");
   command.add_option("--layout", options.ns.layout, "How a block lies in memory");
   command.add_option("--adapter", options.ns.adapter, "Adapter in use");
+  command.add_option("--policy", options.ns.policy,
+                     "Which blocks are written and stay: chats, shared, ADMISSION+EVICTION");
 }
 
 // As text where it is text, else "hex:...".
@@ -84,6 +86,22 @@ Result<int> init(const StoreOptions& options) {
   return exit_ok;
 }
 
+// In words: what is written a day, and what may be.
+std::string writes_text(const StoreStats& stats) {
+  const double days = std::chrono::duration<double>(stats.age).count() / 86'400;
+  std::string text = format_bytes(stats.written_ever) + " written";
+  const double a_day = static_cast<double>(stats.written_ever) / days;
+  if (days >= 1)
+    text += fmt::format(" in {:.0f} days, {} a day", days, format_bytes(static_cast<std::uint64_t>(a_day)));
+  if (days > 0 && days < 1) text += fmt::format(" in {:.1f} hours", days * 24);
+  if (stats.write_bytes_per_day == 0) return text + "; there is no budget";
+  text += fmt::format("; the budget is {} a day", format_bytes(stats.write_bytes_per_day));
+  // Of less than a day, what a day may write is the measure.
+  const double part =
+      static_cast<double>(stats.written_ever) / std::max(days, 1.0) / static_cast<double>(stats.write_bytes_per_day);
+  return text + fmt::format(" ({:.1f} % of it)", 100 * part);
+}
+
 Result<int> stat(const StoreOptions& options) {
   auto store = open_store(files_of(options));
   if (!store) return fail(std::move(store.error()));
@@ -99,6 +117,9 @@ Result<int> stat(const StoreOptions& options) {
                                 {"segments_free", stats.segments_free},
                                 {"records_skipped", stats.records_skipped},
                                 {"index_bytes", stats.index_bytes},
+                                {"written_bytes", stats.written_ever},
+                                {"age_seconds", std::chrono::duration<double>(stats.age).count()},
+                                {"write_bytes_per_day", stats.write_bytes_per_day},
                                 {"paths", stats.paths},
                                 {"paths_failed", stats.paths_failed},
                                 {"namespaces", spaces}};
@@ -111,6 +132,7 @@ Result<int> stat(const StoreOptions& options) {
   std::printf("%llu of %llu segments are free; %u of %zu paths are in use\n",
               static_cast<unsigned long long>(stats.segments_free), static_cast<unsigned long long>(stats.segments),
               stats.paths - stats.paths_failed, options.paths.size());
+  std::printf("%s\n", writes_text(stats).c_str());
   std::printf("the index takes %s of memory\n", format_size(stats.index_bytes).c_str());
   if (stats.records_skipped > 0) {
     std::printf("%llu broken records were skipped\n", static_cast<unsigned long long>(stats.records_skipped));
@@ -260,8 +282,10 @@ Action setup_store_init(CLI::App& command, const Context&) {
            "Size of a segment: the drive's reclaim unit where it is known; else a 64th of the cap, 4M to 256M");
   add_size(command, "--block-max", options->geometry.block_bytes_max,
            "The largest block; if not given a quarter of a segment, 16M at most");
+  add_size(command, "--write-budget", options->geometry.write_bytes_per_day,
+           "Bytes that may be written a day, carried forward and frames with them; none if not given");
   command.add_flag("--overwrite", options->overwrite, "Also over a file that is not empty, or a block device");
-  set_examples(command, {"artesian store init --path /mnt/nvme/kv --size 200G",
+  set_examples(command, {"artesian store init --path /mnt/nvme/kv --size 200G --write-budget 500G",
                          "artesian store init --path /mnt/a --path /mnt/b --size 1T --segment 1G --block-max 64M"});
   return [options] { return init(*options); };
 }

@@ -94,7 +94,10 @@ struct StoreStats {
   std::uint64_t hits = 0, memory_hits = 0, misses = 0, corrupt = 0, late = 0, failed = 0;
   std::uint64_t staged = 0;  // blocks brought into memory ahead of time
   std::uint64_t stored = 0, present = 0, shed = 0, put_failed = 0;
-  std::uint64_t refused = 0;                                                          // puts, by policy or budget
+  std::uint64_t refused = 0;              // puts, by policy or budget
+  std::uint64_t write_bytes_per_day = 0;  // the budget; 0: no limit
+  std::uint64_t written_ever = 0;         // bytes since it was made, but for those before a crash
+  Nanos age{0};                           // since then; 0: not known
   std::uint64_t bytes_read = 0, bytes_put = 0, bytes_carried = 0, bytes_written = 0;  // written: all, headers and all
   std::uint64_t bytes_saved = 0;                                                      // by codecs, of bytes_put
   std::uint64_t evicted = 0, carried = 0, erased = 0, segments_reclaimed = 0;

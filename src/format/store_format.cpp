@@ -32,6 +32,9 @@ enum SuperblockAt : std::size_t {
   sb_block_bytes_max = 88,
   sb_generation = 96,
   sb_secret = 104,
+  sb_written_bytes = 328,  // behind the fingerprint of an encryption key
+  sb_made_ms = 336,
+  sb_write_bytes_per_day = 344,
 };
 
 enum SlotAt : std::size_t {
@@ -92,6 +95,9 @@ void encode_superblock(const Superblock& sb, std::span<std::byte> page) {
   store_le(page, sb_block_bytes_max, sb.block_bytes_max);
   store_le(page, sb_generation, sb.generation);
   store_le(page, sb_secret, sb.secret);
+  store_le(page, sb_written_bytes, sb.written_bytes);
+  store_le(page, sb_made_ms, sb.made_ms);
+  store_le(page, sb_write_bytes_per_day, sb.write_bytes_per_day);
   store_le(page, sb_crc, crc32c(page.subspan(sb_version)));
 }
 
@@ -121,6 +127,9 @@ Result<Superblock> parse_superblock(std::span<const std::byte> page) {
   sb.block_bytes_max = load_le<std::uint64_t>(page, sb_block_bytes_max);
   sb.generation = load_le<std::uint64_t>(page, sb_generation);
   sb.secret = load_le<HashSecret>(page, sb_secret);
+  sb.written_bytes = load_le<std::uint64_t>(page, sb_written_bytes);
+  sb.made_ms = load_le<std::uint64_t>(page, sb_made_ms);
+  sb.write_bytes_per_day = load_le<std::uint64_t>(page, sb_write_bytes_per_day);
   if (auto checked = check_superblock(sb); !checked) return fail(Code::corrupt, "{}", checked.error().message);
   return sb;
 }

@@ -55,6 +55,9 @@ struct Superblock {
   std::uint64_t block_bytes_max = block_bytes_limit;
   std::uint64_t generation = 0;  // reached when it was written
   HashSecret secret{};
+  std::uint64_t written_bytes = 0;        // to the whole store since it was made, as far as known when this was written
+  std::uint64_t made_ms = 0;              // Unix time from which they count; 0: not known
+  std::uint64_t write_bytes_per_day = 0;  // budget of the whole store; 0: no limit
 
   std::uint64_t file_bytes() const { return data_offset + segments * segment_bytes; }
   std::uint64_t segment_offset(std::uint32_t segment) const { return data_offset + segment * segment_bytes; }

@@ -93,14 +93,14 @@ TEST(KvAdmission, PrefixDepthStopsAtItsLimit) {
 TEST(KvAdmission, SharedFirstKeepsHalfTheBucketForWhatIsShared) {
   KvShared shared{.budget = KvBudget({.bytes_per_day = 4096 * 86'400, .burst = seconds(10)})};
   auto policy = find_kv_admission("shared-first")->make({}, shared);
-  const auto shared = prompt_of(1, 3);
-  for (int i = 0; i < 3; ++i) policy->on_prompt(shared, seconds(0));
+  const auto common = prompt_of(1, 3);
+  for (int i = 0; i < 3; ++i) policy->on_prompt(common, seconds(0));
   const auto once = prompt_of(2, 20);
   policy->on_prompt(once, seconds(0));
   int admitted = 0;
   for (const KvFacts& block : once) admitted += policy->admit(block, seconds(0)) ? 1 : 0;
   EXPECT_EQ(admitted, 5);
-  for (const KvFacts& block : shared) EXPECT_TRUE(policy->admit(block, seconds(0)));
+  for (const KvFacts& block : common) EXPECT_TRUE(policy->admit(block, seconds(0)));
 }
 
 TEST(KvAdmission, WorthNeverWritesTheEndOfAPrompt) {
@@ -204,6 +204,21 @@ TEST(KvEviction, ClockCarriesOnlyWhatWasHitAndOnlyOnce) {
   EXPECT_EQ(out, (std::vector<bool>{true, false}));
   clock->carry(prompt, states, 10, seconds(0), out);
   EXPECT_EQ(out, (std::vector<bool>{false, false}));
+}
+
+TEST(KvChoice, ByNameOrByPair) {
+  EXPECT_EQ(parse_kv_choice("")->admission->name, "first-sight");
+  EXPECT_EQ(parse_kv_choice("chats")->eviction->name, "clock");
+  EXPECT_EQ(parse_kv_choice("shared")->admission->name, "worth");
+  const auto pair = parse_kv_choice("prefix-depth+arrival");
+  ASSERT_TRUE(pair);
+  EXPECT_EQ(pair->admission->name, "prefix-depth");
+  EXPECT_EQ(pair->eviction->name, "arrival");
+  for (const auto* wrong : {"worth", "+", "worth+", "+clock", "no+clock", "worth+no", "shared+clock"}) {
+    const auto choice = parse_kv_choice(wrong);
+    ASSERT_FALSE(choice) << wrong;
+    EXPECT_EQ(choice.error().code, Code::invalid);
+  }
 }
 
 TEST(KvBudget, FillsWithTimeUpToItsSize) {

@@ -163,6 +163,24 @@ TEST(BlockIndex, AParentThatIsGoneKeepsItsChildren) {
   EXPECT_FALSE(index.has_children(key_of(1)));
 }
 
+TEST(BlockIndex, KnowsTheParentOfABlock) {
+  BlockIndex index = make(1000);
+  ASSERT_TRUE(index.insert(key_of(1), {}, entry_at(1, 1)));
+  for (std::uint64_t child = 2; child < 80; ++child) {
+    ASSERT_TRUE(index.insert(key_of(child), key_of(1), entry_at(2, static_cast<std::uint32_t>(child))));
+  }
+  EXPECT_TRUE(index.parent(key_of(1)).key.none());
+  EXPECT_TRUE(index.parent(key_of(1)).stored);
+  EXPECT_EQ(index.parent(key_of(70)).key, key_of(1));
+  EXPECT_TRUE(index.parent(key_of(70)).stored);
+  EXPECT_TRUE(index.parent(key_of(2)).key.none());  // behind too many siblings
+  EXPECT_TRUE(index.parent(key_of(2)).stored);
+  ASSERT_TRUE(index.erase(key_of(1)));
+  EXPECT_EQ(index.parent(key_of(70)).key, key_of(1));
+  EXPECT_FALSE(index.parent(key_of(70)).stored);
+  EXPECT_TRUE(index.parent(key_of(500)).key.none());
+}
+
 TEST(BlockIndex, CirclesOfParentsComeApart) {
   BlockIndex index = make(100);
   ASSERT_TRUE(index.insert(key_of(1), key_of(1), entry_at(0, 1)));  // names itself: a root

@@ -53,10 +53,13 @@ Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, Open
       store_(opened.paths.front().superblock.store),
       secret_(opened.paths.front().superblock.secret),
       block_bytes_max_(opened.paths.front().superblock.block_bytes_max),
+      opened_(clock.now()),
       buffers_(settings_.buffer_bytes_max),
       index_(std::move(index)),
       memory_(settings_.memory_bytes),
-      policies_(opened.namespaces.size(), settings_.write_bytes_per_day),
+      policies_(opened.namespaces.size(), settings_.write_bytes_per_day != 0
+                                              ? settings_.write_bytes_per_day
+                                              : opened.paths.front().superblock.write_bytes_per_day),
       segments_(opened.paths),
       generation_(opened.generation),
       reclaims_(opened.paths.size()) {
@@ -73,6 +76,32 @@ Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, Open
 Engine::~Engine() {
   Lock lock(mutex_);
   drive_until(lock, [&] { return idle(); });
+  write_superblocks();
+}
+
+// What was written before this opening, and in it. The paths' superblocks say the same, but for those that were lost
+// for a while.
+std::uint64_t Engine::written_ever() const {
+  std::uint64_t before = 0;
+  for (const auto& path : segments_.paths()) before = std::max(before, path.superblock.written_bytes);
+  return before + stats_.bytes_written;
+}
+
+// With what they count; nobody else uses the device meanwhile.
+void Engine::write_superblocks() {
+  const std::uint64_t written = written_ever();
+  for (Segments::Path& path : segments_.paths()) {
+    if (path.failed) continue;
+    Superblock& superblock = path.superblock;
+    ++superblock.revision;
+    superblock.generation = generation_;
+    superblock.written_bytes = written;
+    if (superblock.made_ms == 0) superblock.made_ms = settings_.unix_ms;
+    if (settings_.write_bytes_per_day != 0) superblock.write_bytes_per_day = settings_.write_bytes_per_day;
+    if (auto done = write_superblock(device_, path.file, superblock); !done) {
+      fail_path(path, "its superblock cannot be written: " + done.error().message);
+    }
+  }
 }
 
 Status Engine::recover() {
@@ -85,13 +114,7 @@ Status Engine::recover() {
   }
   apply_erasures(erasures);
   generation_ += generations_an_opening;
-  for (Segments::Path& path : segments_.paths()) {
-    ++path.superblock.revision;
-    path.superblock.generation = generation_;
-    if (auto written = write_superblock(device_, path.file, path.superblock); !written) {
-      fail_path(path, "its superblock cannot be written: " + written.error().message);
-    }
-  }
+  write_superblocks();
   return {};
 }
 
@@ -428,6 +451,12 @@ StoreStats Engine::stats() const {
     if (path.failed) ++stats.paths_failed;
   }
   for (std::uint32_t i = 0; i < segments_.count(); ++i) stats.live_bytes += segments_[i].live_pages * store_page;
+  const Superblock& superblock = segments_.paths().front().superblock;
+  stats.write_bytes_per_day = superblock.write_bytes_per_day;
+  stats.written_ever = written_ever();
+  if (superblock.made_ms != 0 && settings_.unix_ms >= superblock.made_ms) {
+    stats.age = std::chrono::milliseconds(settings_.unix_ms - superblock.made_ms) + (clock_.now() - opened_);
+  }
   stats.pinned = pins_.size();
   stats.index_bytes = index_.bytes();
   stats.memory_bytes = memory_.bytes();

@@ -36,7 +36,8 @@ struct EngineSettings {
   std::uint32_t write_depth_beside_reads = 2;  // and while somebody reads, or did a moment ago
   std::uint32_t reclaim_depth_max = 8;         // reads of reclaim at once
   std::uint32_t put_queue_max = 1024;          // puts that wait; more are shed
-  std::uint64_t write_bytes_per_day = 0;       // all that is written counts, carried forward or frames; 0: no limit
+  std::uint64_t write_bytes_per_day = 0;       // the store's budget from now on; 0: the one that it has
+  std::uint64_t unix_ms = 0;                   // time of the opening; 0: not known, and bytes a day neither
   std::uint64_t buffer_bytes_max = 256 * MiB;
   double pinned_share_max = 0.25;  // of a store's bytes
   std::uint64_t memory_bytes = 0;  // of the memory tier, bookkeeping included
@@ -136,6 +137,8 @@ class Engine final : public Store {
 
   // engine.cpp
   Status recover();
+  void write_superblocks();
+  std::uint64_t written_ever() const;
   Status recover_path(std::size_t path);
   void take_found(std::size_t path, FoundSegment& found);
   void take_entry(std::uint32_t segment, const IndexEntry& entry);
@@ -201,6 +204,7 @@ class Engine final : public Store {
   Id store_{};
   HashSecret secret_{};
   std::uint64_t block_bytes_max_ = 0;
+  Nanos opened_{0};
   CodecPool codecs_;
 
   mutable std::mutex mutex_;  // guards everything below

@@ -113,6 +113,7 @@ Status format_store(Device& device, const StoreGeometry& geometry, const StoreId
     superblock.path_count = static_cast<std::uint32_t>(facts.file_bytes.size());
     superblock.segment_bytes = geometry.segment_bytes;
     superblock.block_bytes_max = geometry.block_bytes_max;
+    superblock.write_bytes_per_day = geometry.write_bytes_per_day;
     superblock.secret = identity.secret;
     const std::uint64_t data = facts.file_bytes[file] - std::min(facts.file_bytes[file], superblock.data_offset);
     superblock.segments = static_cast<std::uint32_t>(

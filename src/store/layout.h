@@ -16,8 +16,9 @@
 namespace artesian {
 
 struct StoreGeometry {
-  std::uint64_t segment_bytes = 0;    // 0: for create_store() to choose
-  std::uint64_t block_bytes_max = 0;  // at most what a segment has room for; 0: as above
+  std::uint64_t segment_bytes = 0;        // 0: for create_store() to choose
+  std::uint64_t block_bytes_max = 0;      // at most what a segment has room for; 0: as above
+  std::uint64_t write_bytes_per_day = 0;  // budget of the store, all that is written counted; 0: no limit
 };
 
 // What is 0 chosen for paths of that cap: some 64 segments or more, 4 MiB to 256 MiB each, since two of them are kept

@@ -107,6 +107,11 @@ struct Borrowed {
 
 }  // namespace
 
+std::uint64_t store_cap_of(const StoreGeometry& geometry, std::uint64_t segments) {
+  const std::uint64_t bytes = store_data_offset + segments * geometry.segment_bytes;
+  return bytes + std::max<std::uint64_t>(64 * KiB, bytes / 4095 + store_page);
+}
+
 Status create_store(const StoreFilesOptions& options, bool overwrite) {
   if (options.paths.empty()) return fail(Code::invalid, "a store needs at least one path");
   const StoreGeometry geometry =
@@ -172,7 +177,10 @@ Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
   auto device = make_device(std::move(files), options, borrowed->clock);
   if (!device) return fail(std::move(device.error()));
   borrowed->device = std::move(*device);
-  auto engine = Engine::open(*borrowed->device, borrowed->clock, options.engine, borrowed);
+  EngineSettings settings = options.engine;
+  if (settings.unix_ms == 0) settings.unix_ms = unix_time_ms();
+  auto engine = Engine::open(*borrowed->device, options.clock != nullptr ? *options.clock : borrowed->clock,
+                             std::move(settings), borrowed);
   if (!engine) return fail(std::move(engine.error()));
   return std::move(*engine);
 }

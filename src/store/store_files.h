@@ -24,11 +24,15 @@ struct StoreFilesOptions {
   StoreGeometry geometry;  // of a new store
   EngineSettings engine;
   std::uint32_t queue_depth_max = 64;
+  const Clock* clock = nullptr;  // of the store, for a replay in another time; must outlive it. None: the machine's
   Nanos lock_patience = std::chrono::seconds(2);  // for an owner that was killed to be gone altogether
 };
 
 // Makes an empty store. Refuses files that are not empty unless `overwrite`. Space is taken at once.
 Status create_store(const StoreFilesOptions& options, bool overwrite);
+
+// The cap of a path that has room for so many segments and no more.
+std::uint64_t store_cap_of(const StoreGeometry& geometry, std::uint64_t segments);
 
 // Opens one. A cap smaller than the file cuts it, a larger one lengthens it, before this returns; what lay in a part
 // that was cut is gone. rejected if another process (or this one) has it open.

@@ -453,7 +453,7 @@ scenario_store() {
   dir=$(mktemp -d "$tree/store-XXXXXX") && trap "rm -rf '$work' '$dir'" EXIT
   want 2 "$artesian" store stat --path "$dir"
   one_line
-  want 0 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M
+  want 0 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M --write-budget 1G
   want 1 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M # it is not empty
   one_line
   [ "$(stat -c %s "$dir/artesian.store")" -le $((24 << 20)) ] || bad "larger than its cap"
@@ -477,6 +477,11 @@ scenario_store() {
 sys.exit(json.load(open("out"))["blocks"] != 2)' || bad "not two blocks: $(cat out)"
   want 0 "$artesian" store stat --path "$dir"
   has out '2 blocks'
+  has out 'the budget is'
+  want 2 "$artesian" store put --path "$dir" "${ns[@]}" --policy none three block
+  has err 'second-sighting'
+  want 1 "$artesian" store put --path "$dir" "${ns[@]}" --policy second-sighting+clock three block
+  has err 'three: rejected'
   want 0 "$artesian" store rm --path "$dir" "${ns[@]}" one
   want 1 "$artesian" store rm --path "$dir" "${ns[@]}" one
   want 1 "$artesian" store get --path "$dir" "${ns[@]}" one back
