@@ -13,7 +13,15 @@ Result<std::unique_ptr<Host>> Host::make(std::unique_ptr<Store> store, std::uniq
   return host;
 }
 
+Status Host::answer_at(const std::string& socket, std::unique_ptr<Executor> executor) {
+  auto control = ControlServer::start(*store_, socket, std::move(executor));
+  if (!control) return fail(std::move(control.error()));
+  control_ = std::move(*control);
+  return {};
+}
+
 Host::~Host() {
+  control_.reset();
   std::unique_lock lock(mutex_);
   stopping_ = true;
   wanted_.notify_all();

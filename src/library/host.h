@@ -8,12 +8,16 @@
 
 #include "artesian/store_host.h"
 #include "base/executor.h"
+#include "library/control.h"
 #include "platform/event.h"
 
 namespace artesian {
 
 class Host final : public StoreHost {
  public:
+  // From now on questions are answered at that socket.
+  Status answer_at(const std::string& socket, std::unique_ptr<Executor> executor);
+
   // `executor` lends one thread until the host goes, for no more than the host.
   static Result<std::unique_ptr<Host>> make(std::unique_ptr<Store> store, std::unique_ptr<Executor> executor);
   ~Host() override;
@@ -33,6 +37,7 @@ class Host final : public StoreHost {
   std::function<void()> counted(std::function<void()> done);
 
   std::unique_ptr<Store> store_;
+  std::unique_ptr<ControlServer> control_;
   Event event_;
 
   std::mutex mutex_;  // guards all below

@@ -9,7 +9,16 @@ Result<std::unique_ptr<Host>> open_host(const StoreFilesOptions& options) {
   if (!store) return fail(std::move(store.error()));
   auto executor = ThreadExecutor::open(1);
   if (!executor) return fail(std::move(executor.error()));
-  return Host::make(std::move(*store), std::move(*executor));
+  auto host = Host::make(std::move(*store), std::move(*executor));
+  if (!host || options.paths.empty()) return host;
+  const std::string socket = control_socket_of(options.paths.front());
+  if (socket.empty()) return host;
+  auto threads = ThreadExecutor::open(ControlServer::threads);
+  const Status answers = threads ? (*host)->answer_at(socket, std::move(*threads)) : fail(threads.error());
+  if (!answers && options.engine.report) {
+    options.engine.report(answers.error().message + "; stat, ls and verify cannot ask this store while it is open");
+  }
+  return host;
 }
 
 }  // namespace artesian

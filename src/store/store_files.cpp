@@ -112,6 +112,11 @@ std::uint64_t store_cap_of(const StoreGeometry& geometry, std::uint64_t segments
   return bytes + std::max<std::uint64_t>(64 * KiB, bytes / 4095 + store_page);
 }
 
+std::string control_socket_of(const StorePath& path) {
+  const std::string file = file_of(path);
+  return file.starts_with("/dev/") ? std::string() : file + ".sock";
+}
+
 Status create_store(const StoreFilesOptions& options, bool overwrite) {
   if (options.paths.empty()) return fail(Code::invalid, "a store needs at least one path");
   const StoreGeometry geometry =

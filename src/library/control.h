@@ -1,0 +1,51 @@
+// A store that is open answers questions of its owner's other programs: so `artesian store stat`, `ls` and `verify`
+// work beside an engine that has it. One line of JSON is asked, {"op": "stat"}; lines of JSON come back, the last of
+// which has "end": true, or "error" with a sentence. The socket is the owner's alone.
+//
+// Threads: the server runs on threads that it is lent, one question each. Ownership: the store lives longer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "artesian/store.h"
+#include "base/executor.h"
+#include "platform/local_socket.h"
+
+namespace artesian {
+
+// The answers, which do not depend on who asks. One JSON object each; `line` returns false to end it.
+std::string store_stat_line(Store& store);
+Status store_list_lines(Store& store, const std::function<bool(std::string)>& line);
+// Lines of {"blocks", "bytes", "bad", ...} while it goes on; the last of them is the result.
+Status store_verify_lines(Store& store, const std::function<bool(std::string)>& line);
+
+// A key as text where it is text, else "hex:..."
+std::string key_text(std::span<const std::byte> key);
+
+class ControlServer {
+ public:
+  static constexpr std::size_t threads = 2;  // so that stat is answered while verify goes on
+
+  // `executor` has that many threads, and none of them free until the server goes.
+  static Result<std::unique_ptr<ControlServer>> start(Store& store, const std::string& path,
+                                                      std::unique_ptr<Executor> executor);
+  ~ControlServer();
+
+ private:
+  ControlServer(Store& store, LocalListener listener, Event stop)
+      : store_(store), listener_(std::move(listener)), stop_(std::move(stop)) {}
+  void serve();
+  void answer(LocalSocket socket);
+
+  Store& store_;
+  LocalListener listener_;
+  Event stop_;
+  std::unique_ptr<Executor> executor_;  // goes first
+};
+
+// Asks the owner of a store that is open elsewhere; each line but the last goes to `line`. not_found if nobody answers.
+Status ask_owner(const std::string& path, std::string_view op, const std::function<void(std::string_view)>& line);
+
+}  // namespace artesian
