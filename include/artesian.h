@@ -76,6 +76,8 @@ typedef struct artesian_options {
   /* Of a new store only. */
   uint64_t segment_bytes;   /* the drive's reclaim unit; 0: the default */
   uint64_t block_bytes_max; /* 0: the default; at most 64 MiB */
+  /* Where figures are served for Prometheus: "9464" (on this machine alone) or "address:port"; null: nowhere. */
+  const char* metrics;
 } artesian_options;
 
 /* Makes an empty store; space is taken at once. Files that are not empty are refused unless `overwrite` is not 0. */

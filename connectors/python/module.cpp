@@ -109,12 +109,12 @@ class PyStore {
 
  public:
   PyStore(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps, std::uint64_t memory_bytes,
-          std::uint64_t buffer_bytes, std::uint32_t queue_depth) {
+          std::uint64_t buffer_bytes, std::uint32_t queue_depth, const std::string& metrics) {
     const StoreFilesOptions options = files_of(paths, caps, memory_bytes, buffer_bytes, queue_depth);
     Result<std::unique_ptr<Host>> host;
     {
       const nb::gil_scoped_release released;
-      host = open_host(options);
+      host = open_host(options, metrics);
     }
     host_ = value_of(std::move(host));
   }
@@ -184,6 +184,7 @@ class PyStore {
   // Answered from memory at once, and drained like the rest.
   std::uint64_t submit_exists(NamespaceId ns, nb::handle keys) { return submit_probe(ns, keys, &Store::exists); }
   std::uint64_t submit_erase(NamespaceId ns, nb::handle keys) { return submit_probe(ns, keys, &Store::erase); }
+  int metrics_port() { return host().metrics_port(); }
   int event_fd() { return host().event_fd(); }
 
   // Waits until nothing that was submitted is under way.
@@ -298,8 +299,10 @@ NB_MODULE(_artesian, module) {
              nb::arg("overwrite"));
   nb::class_<PyStore>(module, "Store")
       .def(nb::init<const std::vector<std::string>&, const std::vector<std::uint64_t>&, std::uint64_t, std::uint64_t,
-                    std::uint32_t>(),
-           nb::arg("paths"), nb::arg("caps"), nb::arg("memory_bytes"), nb::arg("buffer_bytes"), nb::arg("queue_depth"))
+                    std::uint32_t, const std::string&>(),
+           nb::arg("paths"), nb::arg("caps"), nb::arg("memory_bytes"), nb::arg("buffer_bytes"), nb::arg("queue_depth"),
+           nb::arg("metrics"))
+      .def("metrics_port", &PyStore::metrics_port)
       .def("close", &PyStore::close)
       .def("open_namespace", &PyStore::open_namespace, nb::arg("weights"), nb::arg("model"), nb::arg("dtype"),
            nb::arg("layout"), nb::arg("adapter"), nb::arg("salt"), nb::arg("codec"), nb::arg("block_tokens"),

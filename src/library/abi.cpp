@@ -286,7 +286,9 @@ artesian_code artesian_open(const artesian_options* options, artesian_store** st
   return guarded([&]() -> Status {
     auto files = files_of(options);
     if (!files) return fail(std::move(files.error()));
-    auto host = artesian::open_host(*files);
+    artesian_options given;
+    if (auto taken = take(options, given, "options"); !taken) return taken;
+    auto host = artesian::open_host(*files, text_of(given.metrics));
     if (!host) return fail(std::move(host.error()));
     *store = new artesian_store{std::move(*host)};
     return {};

@@ -20,7 +20,15 @@ Status Host::answer_at(const std::string& socket, std::unique_ptr<Executor> exec
   return {};
 }
 
+Status Host::serve_metrics(const std::string& address) {
+  auto metrics = MetricsEndpoint::serve(*store_, address);
+  if (!metrics) return fail(std::move(metrics.error()));
+  metrics_ = std::move(*metrics);
+  return {};
+}
+
 Host::~Host() {
+  metrics_.reset();
   control_.reset();
   std::unique_lock lock(mutex_);
   stopping_ = true;

@@ -9,6 +9,7 @@
 #include "artesian/store_host.h"
 #include "base/executor.h"
 #include "library/control.h"
+#include "library/metrics.h"
 #include "platform/event.h"
 
 namespace artesian {
@@ -17,6 +18,9 @@ class Host final : public StoreHost {
  public:
   // From now on questions are answered at that socket.
   Status answer_at(const std::string& socket, std::unique_ptr<Executor> executor);
+
+  Status serve_metrics(const std::string& address);
+  int metrics_port() const { return metrics_ == nullptr ? 0 : metrics_->port(); }
 
   // `executor` lends one thread until the host goes, for no more than the host.
   static Result<std::unique_ptr<Host>> make(std::unique_ptr<Store> store, std::unique_ptr<Executor> executor);
@@ -38,6 +42,7 @@ class Host final : public StoreHost {
 
   std::unique_ptr<Store> store_;
   std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<MetricsEndpoint> metrics_;
   Event event_;
 
   std::mutex mutex_;  // guards all below

@@ -213,7 +213,7 @@ TEST_F(Library, ErrorsAreACodeAndASentence) {
 }
 
 TEST_F(Library, ItsOwnerAnswersQuestions) {
-  const std::string data(9000, 'x'), key = "a block", odd("\x00\xff", 2);
+  const std::string data(9000, 'x'), key = "block-a", odd("\x00\xff", 2);
   const artesian_bytes piece = bytes(data);
   for (const std::string& one : {key, odd}) {
     auto put = put_item(one, &piece);
@@ -229,7 +229,7 @@ TEST_F(Library, ItsOwnerAnswersQuestions) {
   ASSERT_TRUE(ask_owner(socket, "ls", take));
   ASSERT_EQ(lines.size(), 2U);
   const std::string both = lines[0] + lines[1];
-  EXPECT_NE(both.find("\"key\":\"a block\""), std::string::npos) << both;
+  EXPECT_NE(both.find("\"key\":\"block-a\""), std::string::npos) << both;
   EXPECT_NE(both.find("\"key\":\"hex:00ff\""), std::string::npos) << both;
   lines.clear();
   ASSERT_TRUE(ask_owner(socket, "verify", take));

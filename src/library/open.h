@@ -6,6 +6,7 @@
 
 namespace artesian {
 
-Result<std::unique_ptr<Host>> open_host(const StoreFilesOptions& options);
+// `metrics`: where figures are served, see MetricsEndpoint; empty: nowhere.
+Result<std::unique_ptr<Host>> open_host(const StoreFilesOptions& options, const std::string& metrics = {});
 
 }  // namespace artesian

@@ -139,10 +139,12 @@ class Store:
         memory: Union[int, str] = 0,
         buffers: Union[int, str] = 0,
         queue_depth: int = 0,
+        metrics: str = "",
     ) -> None:
-        """`cap`: of each path, where it is to change. `memory`: of the memory tier. `buffers`: for what is on its way."""
+        """`cap`: of each path, where it is to change. `memory`: of the memory tier. `buffers`: for what is on its way.
+        `metrics`: where figures are served for Prometheus: "9464", on this machine alone, or "address:port"."""
         names = _paths(paths)
-        self._store = _artesian.Store(names, _caps(cap, len(names)), size(memory), size(buffers), queue_depth)
+        self._store = _artesian.Store(names, _caps(cap, len(names)), size(memory), size(buffers), queue_depth, metrics)
         self._waiting: dict[int, asyncio.Future[tuple[list[int], list[int]]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -184,6 +186,10 @@ class Store:
 
     def stats(self) -> dict[str, int]:
         return self._store.stats()
+
+    def metrics_port(self) -> int:
+        """0 if none are served."""
+        return self._store.metrics_port()
 
     def event_fd(self) -> int:
         """Readable while there is something to drain. Not together with the awaitable calls, which use it, too."""

@@ -5,8 +5,9 @@ def create(paths: list[str], caps: list[int], segment_bytes: int, block_bytes_ma
 
 class Store:
     def __init__(
-        self, paths: list[str], caps: list[int], memory_bytes: int, buffer_bytes: int, queue_depth: int
+        self, paths: list[str], caps: list[int], memory_bytes: int, buffer_bytes: int, queue_depth: int, metrics: str
     ) -> None: ...
+    def metrics_port(self) -> int: ...
     def close(self) -> None: ...
     def open_namespace(
         self,

@@ -153,6 +153,17 @@ class StoreCase(unittest.TestCase):
             other = self.store.namespace(**fields)
             self.assertEqual(other.get([b"a"], [bytearray(1)]), [Outcome.MISS])
 
+    def test_figures_are_served_for_prometheus(self) -> None:
+        import urllib.request
+
+        self.store.close()
+        with artesian.Store(self.folder, metrics="0") as store:
+            space = store.namespace(weights="sha256:1")
+            space.get([b"absent"], [bytearray(1)])
+            with urllib.request.urlopen(f"http://127.0.0.1:{store.metrics_port()}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+            self.assertIn("artesian_store_misses_total 1", text)
+
     def test_the_example(self) -> None:
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             ran = subprocess.run([sys.executable, ROOT / "examples/store.py", folder], capture_output=True, text=True, check=True)
