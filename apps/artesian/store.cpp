@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "library/control.h"
 #include "platform/arena.h"
 #include "platform/file.h"
 #include "store/store_files.h"
@@ -51,16 +52,6 @@ void add_namespace(CLI::App& command, StoreOptions& options) {
                      "Which blocks are written and stay: chats, shared, ADMISSION+EVICTION");
 }
 
-// As text where it is text, else "hex:...".
-std::string key_text(std::span<const std::byte> key) {
-  std::string text(reinterpret_cast<const char*>(key.data()), key.size());
-  const auto plain = [](char c) { return c > ' ' && c < 127; };
-  if (std::ranges::all_of(text, plain) && !text.starts_with("hex:")) return text;
-  std::string hex = "hex:";
-  for (const std::byte value : key) hex += fmt::format("{:02x}", static_cast<unsigned>(value));
-  return hex;
-}
-
 Result<std::vector<std::byte>> parse_key(const std::string& text) {
   std::vector<std::byte> key;
   if (!text.starts_with("hex:")) {
@@ -86,113 +77,111 @@ Result<int> init(const StoreOptions& options) {
   return exit_ok;
 }
 
+// The answer to a question about the store, line by line: from the process that has it open, else from its files.
+Status ask(const StoreOptions& options, std::string_view question,
+           const std::function<void(const nlohmann::json&)>& take) {
+  const StoreFilesOptions files = files_of(options);
+  const std::string socket = control_socket_of(files.paths.front());
+  if (!socket.empty()) {
+    const auto asked =
+        ask_owner(socket, question, [&](std::string_view line) { take(nlohmann::json::parse(line, nullptr, false)); });
+    if (asked || asked.error().code != Code::not_found) return asked;
+  }
+  auto store = open_store(files);
+  if (!store) return fail(std::move(store.error()));
+  return store_answer(**store, question, [&](const std::string& line) {
+    take(nlohmann::json::parse(line));
+    return true;
+  });
+}
+
+std::uint64_t number(const nlohmann::json& line, const char* name) {
+  return line.is_object() ? line.value(name, std::uint64_t{0}) : 0;
+}
+
 // In words: what is written a day, and what may be.
-std::string writes_text(const StoreStats& stats) {
-  const double days = std::chrono::duration<double>(stats.age).count() / 86'400;
-  std::string text = format_bytes(stats.written_ever) + " written";
-  const double a_day = static_cast<double>(stats.written_ever) / days;
+std::string writes_text(const nlohmann::json& stats) {
+  const double days = stats.value("age_seconds", 0.0) / 86'400;
+  const std::uint64_t written = number(stats, "written_bytes"), budget = number(stats, "write_bytes_per_day");
+  std::string text = format_bytes(written) + " written";
+  const double a_day = static_cast<double>(written) / days;
   if (days >= 1)
     text += fmt::format(" in {:.0f} days, {} a day", days, format_bytes(static_cast<std::uint64_t>(a_day)));
   if (days > 0 && days < 1) text += fmt::format(" in {:.1f} hours", days * 24);
-  if (stats.write_bytes_per_day == 0) return text + "; there is no budget";
-  text += fmt::format("; the budget is {} a day", format_bytes(stats.write_bytes_per_day));
+  if (budget == 0) return text + "; there is no budget";
+  text += fmt::format("; the budget is {} a day", format_bytes(budget));
   // Of less than a day, what a day may write is the measure.
-  const double part =
-      static_cast<double>(stats.written_ever) / std::max(days, 1.0) / static_cast<double>(stats.write_bytes_per_day);
+  const double part = static_cast<double>(written) / std::max(days, 1.0) / static_cast<double>(budget);
   return text + fmt::format(" ({:.1f} % of it)", 100 * part);
 }
 
+std::string stat_text(const nlohmann::json& stats, std::size_t paths) {
+  const auto share = [](std::uint64_t part, std::uint64_t of) {
+    return of == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(of);
+  };
+  const std::uint64_t live = number(stats, "live_bytes"), capacity = number(stats, "capacity_bytes");
+  std::string text = fmt::format("{} blocks, {} of {} ({:.1f} %) in use\n", number(stats, "blocks"), format_size(live),
+                                 format_size(capacity), share(live, capacity));
+  text += fmt::format("{} of {} segments are free; {} of {} paths are in use\n", number(stats, "segments_free"),
+                      number(stats, "segments"), number(stats, "paths") - number(stats, "paths_failed"), paths);
+  text += writes_text(stats) + "\n";
+  const std::uint64_t hits = number(stats, "hits"), gets = hits + number(stats, "misses");
+  if (gets > 0) {
+    text += fmt::format("{} of {} gets were hits ({:.1f} %), {} of them from memory; {} bad, {} late, {} puts shed\n",
+                        hits, gets, share(hits, gets), number(stats, "memory_hits"), number(stats, "corrupt"),
+                        number(stats, "late"), number(stats, "shed"));
+  }
+  text += fmt::format("the index takes {} of memory\n", format_size(number(stats, "index_bytes")));
+  if (const std::uint64_t skipped = number(stats, "records_skipped"); skipped > 0) {
+    text += fmt::format("{} broken records were skipped\n", skipped);
+  }
+  for (const auto& ns : stats.value("namespaces", nlohmann::json::array())) text += "namespace " + ns.dump() + "\n";
+  return text;
+}
+
 Result<int> stat(const StoreOptions& options) {
-  auto store = open_store(files_of(options));
-  if (!store) return fail(std::move(store.error()));
-  const StoreStats stats = (*store)->stats();
-  const auto namespaces = (*store)->namespaces();
-  if (options.json) {
-    nlohmann::json spaces = nlohmann::json::array();
-    for (const auto& ns : namespaces) spaces.push_back(nlohmann::json::parse(ns.text, nullptr, false));
-    const nlohmann::json report{{"blocks", stats.blocks},
-                                {"capacity_bytes", stats.capacity_bytes},
-                                {"live_bytes", stats.live_bytes},
-                                {"segments", stats.segments},
-                                {"segments_free", stats.segments_free},
-                                {"records_skipped", stats.records_skipped},
-                                {"index_bytes", stats.index_bytes},
-                                {"written_bytes", stats.written_ever},
-                                {"age_seconds", std::chrono::duration<double>(stats.age).count()},
-                                {"write_bytes_per_day", stats.write_bytes_per_day},
-                                {"paths", stats.paths},
-                                {"paths_failed", stats.paths_failed},
-                                {"namespaces", spaces}};
-    std::printf("%s\n", report.dump().c_str());
-    return exit_ok;
-  }
-  std::printf("%llu blocks, %s of %s (%.1f %%) in use\n", static_cast<unsigned long long>(stats.blocks),
-              format_size(stats.live_bytes).c_str(), format_size(stats.capacity_bytes).c_str(),
-              100.0 * static_cast<double>(stats.live_bytes) / static_cast<double>(stats.capacity_bytes));
-  std::printf("%llu of %llu segments are free; %u of %zu paths are in use\n",
-              static_cast<unsigned long long>(stats.segments_free), static_cast<unsigned long long>(stats.segments),
-              stats.paths - stats.paths_failed, options.paths.size());
-  std::printf("%s\n", writes_text(stats).c_str());
-  std::printf("the index takes %s of memory\n", format_size(stats.index_bytes).c_str());
-  if (stats.records_skipped > 0) {
-    std::printf("%llu broken records were skipped\n", static_cast<unsigned long long>(stats.records_skipped));
-  }
-  for (const auto& ns : namespaces) std::printf("namespace %s\n", ns.text.c_str());
+  const auto asked = ask(options, "stat", [&](const nlohmann::json& stats) {
+    fmt::print("{}", options.json ? stats.dump() + "\n" : stat_text(stats, options.paths.size()));
+  });
+  if (!asked) return fail(asked.error());
   return exit_ok;
 }
 
 Result<int> list(const StoreOptions& options) {
-  auto store = open_store(files_of(options));
-  if (!store) return fail(std::move(store.error()));
-  for (const auto& ns : (*store)->namespaces()) {
-    if (!options.json) std::printf("# %s\n", ns.text.c_str());
-    const auto show = [&](const BlockFacts& facts) {
-      if (options.json) {
-        const nlohmann::json line{{"namespace", nlohmann::json::parse(ns.text, nullptr, false)},
-                                  {"key", key_text(facts.key)},
-                                  {"parent", key_text(facts.parent)},
-                                  {"bytes", facts.bytes},
-                                  {"flash_bytes", facts.flash_bytes},
-                                  {"generation", facts.generation},
-                                  {"session", facts.hints.session},
-                                  {"position", facts.hints.position},
-                                  {"tokens", facts.hints.tokens}};
-        std::printf("%s\n", line.dump().c_str());
-      } else {
-        std::printf("%12llu  %s\n", static_cast<unsigned long long>(facts.bytes), key_text(facts.key).c_str());
-      }
-      return true;
-    };
-    if (auto listed = (*store)->list(ns.id, show); !listed) return fail(std::move(listed.error()));
-  }
+  nlohmann::json space;
+  const auto asked = ask(options, "ls", [&](const nlohmann::json& block) {
+    if (options.json) {
+      fmt::print("{}\n", block.dump());
+      return;
+    }
+    if (block.value("namespace", nlohmann::json()) != space) {
+      space = block.value("namespace", nlohmann::json());
+      fmt::print("# {}\n", space.dump());
+    }
+    fmt::print("{:>12}  {}\n", number(block, "bytes"), block.value("key", ""));
+  });
+  if (!asked) return fail(asked.error());
   return exit_ok;
 }
 
 Result<int> verify(const StoreOptions& options) {
-  auto store = open_store(files_of(options));
-  if (!store) return fail(std::move(store.error()));
-  const std::uint64_t all = (*store)->stats().blocks;
-  std::uint64_t next = 0;
-  const auto progress = [&](const VerifyReport& now) {
-    if (now.blocks < next) return;
-    next = now.blocks + all / 100 + 1;
-    std::fprintf(stderr, "\r%llu of %llu blocks, %s", static_cast<unsigned long long>(now.blocks),
-                 static_cast<unsigned long long>(all), format_bytes(now.bytes).c_str());
-  };
-  const auto report = (*store)->verify(progress);
-  if (next > 0) std::fprintf(stderr, "\n");
-  if (!report) return fail(report.error());
-  const std::uint64_t skipped = (*store)->stats().records_skipped;
+  nlohmann::json last;
+  const auto asked = ask(options, "verify", [&](const nlohmann::json& now) {
+    last = now;
+    fmt::print(stderr, "\r{} of {} blocks, {}", number(now, "blocks"), number(now, "of"),
+               format_bytes(number(now, "bytes")));
+  });
+  if (!last.is_null()) fmt::print(stderr, "\n");
+  if (!asked) return fail(asked.error());
+  last.erase("of");
+  const std::uint64_t bad = number(last, "bad"), skipped = number(last, "records_skipped");
   if (options.json) {
-    const nlohmann::json line{
-        {"blocks", report->blocks}, {"bytes", report->bytes}, {"bad", report->bad}, {"records_skipped", skipped}};
-    std::printf("%s\n", line.dump().c_str());
+    fmt::print("{}\n", last.dump());
   } else {
-    std::printf("%llu blocks, %s: %llu bad, %llu records skipped at opening\n",
-                static_cast<unsigned long long>(report->blocks), format_bytes(report->bytes).c_str(),
-                static_cast<unsigned long long>(report->bad), static_cast<unsigned long long>(skipped));
+    fmt::print("{} blocks, {}: {} bad, {} records skipped at opening\n", number(last, "blocks"),
+               format_bytes(number(last, "bytes")), bad, skipped);
   }
-  return report->bad + skipped > 0 ? exit_missed : exit_ok;
+  return bad + skipped > 0 ? exit_missed : exit_ok;
 }
 
 struct OpenBlock {

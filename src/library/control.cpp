@@ -25,7 +25,9 @@ std::string key_text(std::span<const std::byte> key) {
   return hex;
 }
 
-std::string store_stat_line(Store& store) {
+namespace {
+
+std::string stat_line(Store& store) {
   const StoreStats stats = store.stats();
   nlohmann::json spaces = nlohmann::json::array();
   for (const auto& ns : store.namespaces()) spaces.push_back(nlohmann::json::parse(ns.text, nullptr, false));
@@ -54,12 +56,16 @@ std::string store_stat_line(Store& store) {
                {"index_bytes", stats.index_bytes},
                {"memory_bytes", stats.memory_bytes},
                {"buffer_bytes", stats.buffer_bytes},
+               {"refused", stats.refused},
+               {"written_bytes", stats.written_ever},
+               {"age_seconds", std::chrono::duration<double>(stats.age).count()},
+               {"write_bytes_per_day", stats.write_bytes_per_day},
                {"paths", stats.paths},
                {"paths_failed", stats.paths_failed},
                {"namespaces", spaces}});
 }
 
-Status store_list_lines(Store& store, const std::function<bool(std::string)>& line) {
+Status list_lines(Store& store, const std::function<bool(std::string)>& line) {
   for (const auto& ns : store.namespaces()) {
     const nlohmann::json space = nlohmann::json::parse(ns.text, nullptr, false);
     bool go_on = true;
@@ -80,7 +86,7 @@ Status store_list_lines(Store& store, const std::function<bool(std::string)>& li
   return {};
 }
 
-Status store_verify_lines(Store& store, const std::function<bool(std::string)>& line) {
+Status verify_lines(Store& store, const std::function<bool(std::string)>& line) {
   const std::uint64_t all = store.stats().blocks;
   const auto say = [&](const VerifyReport& now) {
     return line(dump({{"blocks", now.blocks},
@@ -98,6 +104,18 @@ Status store_verify_lines(Store& store, const std::function<bool(std::string)>& 
   if (!report) return fail(report.error());
   say(*report);
   return {};
+}
+
+}  // namespace
+
+Status store_answer(Store& store, std::string_view question, const std::function<bool(std::string)>& line) {
+  if (question == "stat") {
+    line(stat_line(store));
+    return {};
+  }
+  if (question == "ls") return list_lines(store, line);
+  if (question == "verify") return verify_lines(store, line);
+  return fail(Code::invalid, "control: '{}' is no question; stat, ls and verify are", question.substr(0, 40));
 }
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(Store& store, const std::string& path,
@@ -131,16 +149,7 @@ void ControlServer::answer(LocalSocket socket) {
   const auto asked = nlohmann::json::parse(*question, nullptr, false);
   const std::string op = asked.is_object() && asked.contains("op") && asked["op"].is_string() ? asked["op"] : "";
   const auto line = [&](const std::string& text) { return socket.write(text + "\n", patience).has_value(); };
-  Status status;
-  if (op == "stat") {
-    line(store_stat_line(store_));
-  } else if (op == "ls") {
-    status = store_list_lines(store_, line);
-  } else if (op == "verify") {
-    status = store_verify_lines(store_, line);
-  } else {
-    status = fail(Code::invalid, "control: '{}' is no question; stat, ls and verify are", op.substr(0, 40));
-  }
+  const Status status = store_answer(store_, op, line);
   if (status) {
     line(dump({{"end", true}}));
   } else {

@@ -16,10 +16,9 @@
 namespace artesian {
 
 // The answers, which do not depend on who asks. One JSON object each; `line` returns false to end it.
-std::string store_stat_line(Store& store);
-Status store_list_lines(Store& store, const std::function<bool(std::string)>& line);
-// Lines of {"blocks", "bytes", "bad", ...} while it goes on; the last of them is the result.
-Status store_verify_lines(Store& store, const std::function<bool(std::string)>& line);
+// "stat": one line. "ls": one a block. "verify": {"blocks", "of", "bytes", "bad", "records_skipped"} while it goes on,
+// of which the last is the result. invalid for another question.
+Status store_answer(Store& store, std::string_view question, const std::function<bool(std::string)>& line);
 
 // A key as text where it is text, else "hex:..."
 std::string key_text(std::span<const std::byte> key);
