@@ -11,6 +11,7 @@ namespace {
 constexpr std::array group_table = {
     GroupInfo{"bench", "Measure, and compare with the goals"},
     GroupInfo{"store", "Keep KV blocks on flash"},
+    GroupInfo{"nand", "Simulate SSDs, and what they do to a workload"},
 };
 
 constexpr std::array command_table = {
@@ -30,6 +31,10 @@ constexpr std::array command_table = {
     CommandInfo{"store put", "Keep a file as a block", setup_store_put},
     CommandInfo{"store get", "Bring a block back into a file", setup_store_get},
     CommandInfo{"store rm", "Erase a block", setup_store_rm},
+    CommandInfo{"nand profiles", "List the drives there are, and where their figures come from", setup_nand_profiles},
+    CommandInfo{"nand run", "Run a workload on a simulated drive", setup_nand_run},
+    CommandInfo{"nand compare", "Run a workload on several drives, side by side", setup_nand_compare},
+    CommandInfo{"nand check", "Hold the model against theory and published figures", setup_nand_check},
     CommandInfo{"completion", "Print the completion script for a shell", setup_completion},
 };
 

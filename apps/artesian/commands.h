@@ -87,6 +87,10 @@ Action setup_store_put(CLI::App& command, const Context& context);
 Action setup_store_get(CLI::App& command, const Context& context);
 Action setup_store_rm(CLI::App& command, const Context& context);
 Action setup_replay(CLI::App& command, const Context& context);
+Action setup_nand_profiles(CLI::App& command, const Context& context);
+Action setup_nand_run(CLI::App& command, const Context& context);
+Action setup_nand_compare(CLI::App& command, const Context& context);
+Action setup_nand_check(CLI::App& command, const Context& context);
 Action setup_completion(CLI::App& command, const Context& context);
 
 }  // namespace artesian::cli

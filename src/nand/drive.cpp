@@ -138,7 +138,7 @@ void Drive::issue(std::uint32_t index) {
     case HostOp::flush:
       request.finish = now_;
       if (profile_.power_loss_protection) return settle(index);
-      pad_all(true);
+      pad_begun(ftl_.order(), profile_.placement_handles);
       flushes_.push_back({index, ftl_.order()});
       return finish_flushes();
   }
@@ -146,7 +146,7 @@ void Drive::issue(std::uint32_t index) {
 
 void Drive::finish_flushes() {
   if (flushes_.empty()) return;
-  const std::uint64_t oldest = ftl_.oldest_unprogrammed();
+  const std::uint64_t oldest = ftl_.oldest_unprogrammed(true);
   std::erase_if(flushes_, [&](const Flushing& flush) {
     if (flush.order >= oldest) return false;
     requests_[flush.request].finish = now_;
@@ -272,7 +272,7 @@ void Drive::pump_writes() {
     requests_[index].finish = now_;
     settle(index);
   }
-  if (ftl_.needs_collection(erasing_.size()) || ftl_.needs_fold()) pump_collection();
+  if (host_blocked() || ftl_.needs_collection(erasing_.size()) || ftl_.needs_fold()) pump_collection();
 }
 
 // Takes what is left of a write into the buffer; false if some of it has to wait.
@@ -370,7 +370,7 @@ void Drive::run_until_idle() {
 
 void Drive::drain() {
   do {
-    pad_all(false);
+    pad_begun(ftl_.order(), ftl_.frontier_count());
     run_until_idle();
   } while (ftl_.oldest_unprogrammed() <= ftl_.order());
 }

@@ -181,7 +181,7 @@ class Drive final : private FlashClient {
   void read_page(std::uint32_t pua, std::uint32_t bytes, Purpose purpose, std::size_t level, std::uint32_t owner,
                  std::uint32_t place, std::uint32_t count);
   void program(const Appended& filled, std::uint32_t host_units, std::size_t level);
-  void pad_all(bool host_only);
+  void pad_begun(std::uint64_t order, std::size_t frontiers);
   bool host_blocked() const;
   void pump_collection();
   bool begin(std::size_t job);
@@ -230,7 +230,7 @@ class Drive final : private FlashClient {
   static constexpr std::size_t job_count = 3;  // collection, fold, levelling
   std::array<Job, job_count> jobs_;
   std::vector<Erasing> erasing_;
-  std::deque<Stalled> stalled_;
+  std::vector<Stalled> stalled_;
   std::uint64_t levelled_at_ = 0;  // erases
   bool pumping_ = false;
 

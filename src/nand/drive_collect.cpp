@@ -65,13 +65,13 @@ void Drive::program(const Appended& filled, std::uint32_t host_units, std::size_
              now_);
 }
 
-// Program units that are begun are filled up with nothing and go to flash.
-void Drive::pad_all(bool host_only) {
-  const auto count = host_only ? profile_.placement_handles : ftl_.frontier_count();
-  for (std::uint32_t frontier = 0; frontier < count; ++frontier) {
-    const std::uint32_t held = std::exchange(ftl_.frontier(frontier).buffered, 0);
-    const Appended filled = ftl_.pad(frontier);
-    if (filled.program != none) program(filled, held, static_cast<std::size_t>(IoClass::write));
+// Program units that were begun by `order` are filled up with nothing and go to flash.
+void Drive::pad_begun(std::uint64_t order, std::size_t frontiers) {
+  for (std::uint32_t index = 0; index < frontiers; ++index) {
+    Frontier& frontier = ftl_.frontier(index);
+    if (frontier.first_order == 0 || frontier.first_order > order) continue;
+    const std::uint32_t held = std::exchange(frontier.buffered, 0);
+    program(ftl_.pad(index), held, static_cast<std::size_t>(IoClass::write));
   }
 }
 
@@ -86,11 +86,15 @@ std::size_t Drive::background_level() const {
 void Drive::pump_collection() {
   if (pumping_) return;
   pumping_ = true;
-  while (!stalled_.empty()) {
-    const Stalled one = stalled_.front();
-    if (!move_unit(one.job, one.pua)) break;
-    stalled_.pop_front();
-    if (one.job != none) --jobs_[one.job].reading;
+  // All of them, not the first alone: what waits for one frontier must not hold up another that has room.
+  if (!stalled_.empty()) {
+    std::vector<Stalled> waiting = std::exchange(stalled_, {});  // what is moved may push out pages of the map
+    std::erase_if(waiting, [this](const Stalled& one) {
+      if (!move_unit(one.job, one.pua)) return false;
+      if (one.job != none) --jobs_[one.job].reading;
+      return true;
+    });
+    stalled_.insert(stalled_.begin(), waiting.begin(), waiting.end());
   }
   for (std::size_t job = 0; job < job_count; ++job) {
     while (jobs_[job].victim != none || begin(job)) {
@@ -100,6 +104,10 @@ void Drive::pump_collection() {
   }
   begin_erases();
   pumping_ = false;
+  const bool stuck = (host_blocked() || !stalled_.empty()) && erasing_.empty() && flash_.outstanding() == 0;
+  if (!stuck || ftl_.worn_out()) return;
+  ftl_.wear_out();  // blocks were retired faster than space was won
+  pump_writes();
 }
 
 bool Drive::begin(std::size_t job) {
@@ -112,7 +120,8 @@ bool Drive::begin(std::size_t job) {
     const bool spare_time = in_flight_ == 0 && ftl_.pslc_in_use() > 0;
     if (ftl_.needs_fold() || spare_time) victim = ftl_.take_fold_victim();
     stream = Stream::fold;
-  } else if (ftl_.erases() - levelled_at_ >= std::max<std::uint64_t>(layout_.superblocks / levelling_interval, 1)) {
+  } else if (ftl_.free_superblocks() >= ftl_.reserve() &&
+             ftl_.erases() - levelled_at_ >= std::max<std::uint64_t>(layout_.superblocks / levelling_interval, 1)) {
     levelled_at_ = ftl_.erases();
     victim = ftl_.take_cold_victim();
     stream = Stream::levelling;
@@ -171,20 +180,24 @@ bool Drive::move_unit(std::uint32_t job, std::uint32_t pua) {
 }
 
 // A superblock is erased when what replaced its units is on flash: without power-loss protection, what was flushed must
-// survive at any moment. Where the host waits for space, what is still missing is padded and written.
+// survive at any moment. Where space is short and no copy is under way that would fill them, program units are padded
+// that it waits for.
 void Drive::begin_erases() {
-  bool padded = false;
+  std::uint64_t wanted = 0;
   for (Erasing& one : erasing_) {
     if (one.left > 0) continue;
-    const bool safe =
-        profile_.power_loss_protection || ftl_.superblock(one.superblock).superseded_order < ftl_.oldest_unprogrammed();
-    if (safe) {
+    const std::uint64_t superseded = ftl_.superblock(one.superblock).superseded_order;
+    if (profile_.power_loss_protection || superseded < ftl_.oldest_unprogrammed()) {
       erase(one);
-    } else if (!padded && (host_blocked() || ftl_.free_superblocks() == 0)) {
-      padded = true;
-      pad_all(false);
+    } else {
+      wanted = std::max(wanted, superseded);
     }
   }
+  if (wanted == 0 || (!host_blocked() && ftl_.free_superblocks() > 0)) return;
+  std::size_t reading = 0;
+  for (const Job& job : jobs_) reading += job.reading;
+  for (const Stalled& one : stalled_) reading -= one.job != none ? 1 : 0;
+  if (reading == 0) pad_begun(wanted, ftl_.frontier_count());
 }
 
 void Drive::erase(Erasing& one) {
@@ -220,7 +233,7 @@ void Drive::touch_map(std::uint32_t lpn) {
 void Drive::evict_map_page(const MapCache::Touched& touched) {
   if (!touched.evicted_dirty) return;
   const std::uint32_t lpn = layout_.logical_units + touched.evicted;
-  if (!stalled_.empty() || !move_unit(none, lpn)) stalled_.push_back({lpn, none});
+  if (!move_unit(none, lpn)) stalled_.push_back({lpn, none});
 }
 
 void Drive::moved(const FlashOp& op, Time /*now*/) {
@@ -234,17 +247,14 @@ void Drive::moved(const FlashOp& op, Time /*now*/) {
       if (--requests_[op.owner].pending == 0) settle(op.owner);
       return;
     case Purpose::copy: {
-      bool all = true;
       for (std::uint32_t pua = op.place; pua < op.place + op.count; ++pua) {
-        if (stalled_.empty() && move_unit(op.owner, pua)) continue;
+        if (move_unit(op.owner, pua)) continue;
         if (!ftl_.valid(pua)) continue;
         stalled_.push_back({pua, op.owner});
         ++jobs_[op.owner].reading;
-        all = false;
       }
       --jobs_[op.owner].reading;
-      if (all) pump_collection();
-      return;
+      return pump_collection();
     }
     case Purpose::merge:
     case Purpose::program:

@@ -25,21 +25,28 @@ Ftl::Ftl(const Layout& layout, FtlSettings settings)
     : layout_(layout), settings_(std::move(settings)), random_(settings_.seed) {
   map_.assign(std::size_t{layout_.logical_units} + settings_.map_pages, none);
   reverse_.assign(layout_.physical_units(), none);
-  if (settings_.keep_order) unit_order_.assign(layout_.physical_units(), 0);
+  if (settings_.keep_order) {
+    unit_order_.assign(layout_.physical_units(), 0);
+    trimmed_order_.assign(map_.size(), 0);
+  }
   programmed_.assign(std::size_t{layout_.superblocks} * layout_.programs, 0);
   superblocks_.resize(layout_.superblocks);
   for (Superblock& block : superblocks_) block.wear_limit = static_cast<float>(0.95 + 0.1 * random_.unit());
   const std::uint32_t collectors = settings_.isolation == Isolation::persistent ? settings_.handles : 1;
   frontiers_.resize(std::size_t{settings_.handles} + collectors + 2);
   taken_by_.assign(settings_.handles, 0);
-  reserve_ = collectors + (settings_.wear_spread > 0 ? 1 : 0) + (settings_.map_pages > 0 ? 1 : 0);
+  collectable_.assign(layout_.superblocks, none);
+  collection_reserve_ = collectors + (settings_.pslc_superblocks > 0 ? 1 : 0);
+  reserve_ = collection_reserve_ + (settings_.wear_spread > 0 ? 1 : 0) + (settings_.map_pages > 0 ? 1 : 0);
   free_.reserve(layout_.superblocks);
   for (std::uint32_t i = layout_.superblocks; i > 0; --i) free_.push_back(i - 1);
 }
 
 bool Ftl::can_append(std::uint32_t frontier) const {
   if (frontiers_[frontier].superblock != none) return true;
-  return takes_reserve(frontier) ? !free_.empty() : free_.size() > reserve_;
+  if (frontier < settings_.handles) return free_.size() > reserve_;
+  return free_.size() >
+         (frontier < levelling_frontier() ? 0 : collection_reserve_);  // they wait: collection wins space
 }
 
 bool Ftl::open(std::uint32_t frontier) {
@@ -67,11 +74,20 @@ bool Ftl::open(std::uint32_t frontier) {
   return true;
 }
 
+void Ftl::note(std::uint32_t superblock) {
+  const Superblock& block = superblocks_[superblock];
+  const bool collectable =
+      block.state == BlockState::closed && block.mode == CellMode::native && block.unprogrammed == 0;
+  collectable_[superblock] = collectable ? block.valid : none;
+}
+
 void Ftl::invalidate(std::uint32_t pua, std::uint64_t order) {
-  Superblock& block = superblocks_[layout_.superblock_of(pua)];
+  const std::uint32_t index = layout_.superblock_of(pua);
+  Superblock& block = superblocks_[index];
   assert(block.valid > 0);
   --block.valid;
   block.superseded_order = order;
+  if (collectable_[index] != none) collectable_[index] = block.valid;
 }
 
 Appended Ftl::append(std::uint32_t frontier, std::uint32_t lpn, Stream stream) {
@@ -91,16 +107,17 @@ Appended Ftl::append(std::uint32_t frontier, std::uint32_t lpn, Stream stream) {
   }
   if (lpn != none) {
     const std::uint32_t old = std::exchange(map_[lpn], pua);
+    const bool new_data = stream == Stream::host || stream == Stream::metadata || old == none;
+    if (!unit_order_.empty()) unit_order_[pua] = new_data ? order : unit_order_[old];
     old != none ? invalidate(old, order) : void(++mapped_);
     ++block.valid;
   }
   reverse_[pua] = lpn;
-  if (!unit_order_.empty()) unit_order_[pua] = order;
   ++programmed_units_[static_cast<std::size_t>(stream)];
   Appended done{.pua = pua, .program = index * layout_.programs + block.written / m.units_per_program};
   if (++block.written % m.units_per_program == 0) {
     done.filled = true;
-    unprogrammed_.push_back({done.program, front.first_order});
+    unprogrammed_.push_back({done.program, front.first_order, frontier < settings_.handles});
     front.first_order = 0;
     close_if_full(frontier, index);
   }
@@ -113,6 +130,8 @@ void Ftl::close_if_full(std::uint32_t frontier, std::uint32_t superblock) {
   block.state = BlockState::closed;
   block.closed_order = order_;
   frontiers_[frontier].superblock = none;
+  if (block.mode == CellMode::native) closed_.emplace_back(superblock, block.closed_order);
+  note(superblock);
 }
 
 Appended Ftl::pad(std::uint32_t frontier) {
@@ -127,6 +146,7 @@ Appended Ftl::pad(std::uint32_t frontier) {
 void Ftl::trim(std::uint32_t lpn) {
   const std::uint32_t old = std::exchange(map_[lpn], none);
   if (old == none) return;
+  if (!trimmed_order_.empty()) trimmed_order_[lpn] = order_;
   invalidate(old, superblocks_[layout_.superblock_of(old)].superseded_order);
   --mapped_;
 }
@@ -136,17 +156,21 @@ void Ftl::program_done(std::uint32_t program, Time now) {
   Superblock& block = superblocks_[program / layout_.programs];
   --block.unprogrammed;
   block.programmed_at = now;
+  note(program / layout_.programs);
   const auto found = std::ranges::find(unprogrammed_, program, &Open::program);
   assert(found != unprogrammed_.end());
   *found = unprogrammed_.back();
   unprogrammed_.pop_back();
 }
 
-std::uint64_t Ftl::oldest_unprogrammed() const {
+std::uint64_t Ftl::oldest_unprogrammed(bool host_only) const {
   std::uint64_t oldest = order_ + 1;
-  for (const Open& one : unprogrammed_) oldest = std::min(oldest, one.order);
-  for (const Frontier& front : frontiers_) {
-    if (front.first_order != 0) oldest = std::min(oldest, front.first_order);
+  for (const Open& one : unprogrammed_) {
+    if (one.host || !host_only) oldest = std::min(oldest, one.order);
+  }
+  const std::size_t frontiers = host_only ? settings_.handles : frontiers_.size();
+  for (std::size_t i = 0; i < frontiers; ++i) {
+    if (frontiers_[i].first_order != 0) oldest = std::min(oldest, frontiers_[i].first_order);
   }
   return oldest;
 }
@@ -174,9 +198,28 @@ double Ftl::score(const Superblock& block) const {
   return -used;
 }
 
+// The first that was closed; nothing while it is still being programmed.
+std::optional<std::uint32_t> Ftl::oldest_closed() {
+  while (!closed_.empty()) {
+    const auto [index, order] = closed_.front();
+    const Superblock& block = superblocks_[index];
+    if (block.state == BlockState::closed && block.closed_order == order) {
+      return block.unprogrammed == 0 ? std::optional(index) : std::nullopt;
+    }
+    closed_.pop_front();
+  }
+  return {};
+}
+
 // Closed superblocks of this mode (and handle, unless negative) by score. FIFO takes the oldest even when it gains
 // nothing.
 std::optional<std::uint32_t> Ftl::choose(CellMode mode, int handle) {
+  if (mode == CellMode::native && handle < 0 && settings_.collection == Collection::fifo) return oldest_closed();
+  if (mode == CellMode::native && handle < 0 && settings_.collection == Collection::greedy) {
+    const auto least = std::ranges::min_element(collectable_);
+    if (*least >= layout_.native.units) return {};
+    return static_cast<std::uint32_t>(least - collectable_.begin());
+  }
   std::optional<std::uint32_t> best;
   double best_score = 0;
   const auto consider = [&](std::uint32_t index) {
@@ -216,7 +259,10 @@ std::optional<std::uint32_t> Ftl::take_victim() {
     }
   }
   const auto victim = choose(CellMode::native, handle);
-  if (victim) superblocks_[*victim].state = BlockState::collecting;
+  if (victim) {
+    superblocks_[*victim].state = BlockState::collecting;
+    note(*victim);
+  }
   return victim;
 }
 
@@ -246,6 +292,7 @@ std::optional<std::uint32_t> Ftl::take_cold_victim() {
   }
   if (!coldest || most - superblocks_[*coldest].wear < static_cast<float>(settings_.wear_spread)) return {};
   superblocks_[*coldest].state = BlockState::collecting;
+  note(*coldest);
   return coldest;
 }
 
@@ -269,6 +316,7 @@ void Ftl::finish_erase(std::uint32_t superblock) {
   --taken_by_[block.handle];
   block.mode = CellMode::native;
   block.written = 0;
+  collectable_[superblock] = none;
   if (block.wear >= block.wear_limit) {
     block.state = BlockState::retired;
     ++retired_;
@@ -321,46 +369,60 @@ bool Ftl::write_now(std::uint32_t handle, std::uint32_t lpn) {
 }
 
 bool Ftl::lost(std::uint32_t pua) const {
-  const Superblock& block = superblocks_[layout_.superblock_of(pua)];
-  return programmed_[layout_.program_of(pua, block.mode)] == 0;
+  return programmed_[layout_.program_of(pua, superblocks_[layout_.superblock_of(pua)].mode)] == 0;
+}
+
+// Which of two places holds what a unit of the map was last given. A copy has its source's age: where both are there,
+// the source counts that was being collected. So copies that were under way give back all the space they took, and
+// collection can begin again whatever was lost.
+bool Ftl::newer(std::uint32_t pua, std::uint32_t known) const {
+  if (known == none || unit_order_[pua] != unit_order_[known]) {
+    return known == none || unit_order_[pua] > unit_order_[known];
+  }
+  return superblocks_[layout_.superblock_of(pua)].state == BlockState::collecting;
 }
 
 void Ftl::rebuild(bool keep_unprogrammed) {
   assert(!unit_order_.empty());
   std::ranges::fill(map_, none);
   mapped_ = 0;
+  for (std::uint32_t frontier = 0; frontier < frontiers_.size(); ++frontier) {
+    pad(frontier);  // the wordline that was interrupted holds no more
+    frontiers_[frontier].buffered = 0;
+  }
   for (std::uint32_t index = 0; index < layout_.superblocks; ++index) {
     Superblock& block = superblocks_[index];
     if (block.state == BlockState::erasing) finish_erase(index);  // half erased: erased again
-    block.valid = 0;
-    block.unprogrammed = 0;
+    block.valid = block.unprogrammed = 0;
     const std::uint32_t first = index * layout_.native.units;
     for (std::uint32_t pua = first; pua < first + block.written; ++pua) {
+      if (!keep_unprogrammed && lost(pua)) reverse_[pua] = none;
       if (reverse_[pua] == none) continue;
-      if (!keep_unprogrammed && lost(pua)) {
-        reverse_[pua] = none;
-        continue;
-      }
+      if (unit_order_[pua] <= trimmed_order_[reverse_[pua]]) continue;
       std::uint32_t& known = map_[reverse_[pua]];
-      if (known == none || unit_order_[known] < unit_order_[pua]) known = pua;
+      if (newer(pua, known)) known = pua;
     }
   }
+  unprogrammed_.clear();
+  closed_.clear();
   for (const std::uint32_t pua : map_) {
     if (pua == none) continue;
     ++superblocks_[layout_.superblock_of(pua)].valid;
     ++mapped_;
   }
-  // What was open is closed as it is: the rest of its wordlines is lost until it is collected.
-  for (Frontier& front : frontiers_) front = {};
-  for (std::uint32_t index = 0; index < layout_.superblocks; ++index) {
-    Superblock& block = superblocks_[index];
-    if (block.state == BlockState::free || block.state == BlockState::retired) continue;
-    block.state = BlockState::closed;
-    if (block.closed_order == 0) block.closed_order = ++order_;
-    std::fill_n(programmed_.begin() + static_cast<std::ptrdiff_t>(std::size_t{index} * layout_.programs),
-                layout_.programs, std::uint8_t{1});
-  }
-  unprogrammed_.clear();
+  for (std::uint32_t index = 0; index < layout_.superblocks; ++index) take_back(index);
+  std::ranges::sort(closed_, {}, &std::pair<std::uint32_t, std::uint64_t>::second);
+}
+
+// A superblock after a loss of power: all that was begun in it counts as programmed; with nothing in it, it is free.
+void Ftl::take_back(std::uint32_t index) {
+  Superblock& block = superblocks_[index];
+  if (block.state == BlockState::collecting) block.state = BlockState::closed;
+  if (block.state == BlockState::closed && block.valid == 0) return finish_erase(index);
+  const auto first = programmed_.begin() + static_cast<std::ptrdiff_t>(std::size_t{index} * layout_.programs);
+  std::fill_n(first, block.written / layout_of(block).units_per_program, std::uint8_t{1});
+  note(index);
+  if (collectable_[index] != none) closed_.emplace_back(index, block.closed_order);
 }
 
 void Ftl::reset_counters() {
@@ -370,7 +432,7 @@ void Ftl::reset_counters() {
 
 std::uint64_t Ftl::memory_bytes() const {
   return (map_.capacity() + reverse_.capacity()) * sizeof(std::uint32_t) +
-         unit_order_.capacity() * sizeof(std::uint64_t) + programmed_.capacity() +
+         (unit_order_.capacity() + trimmed_order_.capacity()) * sizeof(std::uint64_t) + programmed_.capacity() +
          superblocks_.capacity() * sizeof(Superblock);
 }
 

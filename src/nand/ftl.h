@@ -6,9 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "nand/layout.h"
@@ -29,7 +30,7 @@ struct FtlSettings {
   std::uint32_t pslc_superblocks = 0;
   double wear_spread = 0;
   std::uint32_t map_pages = 0;
-  bool keep_order = false;  // remember the order of writing of every unit: needed to rebuild the map
+  bool keep_order = false;  // remember when the data of every unit were written: needed to rebuild the map
   std::vector<std::uint32_t>
       quota;  // superblocks that each handle's data may take; empty: no limits, needs `persistent`
   std::uint64_t seed = 1;
@@ -97,7 +98,8 @@ class Ftl {
 
   void program_done(std::uint32_t program, Time now);
   // Order of the oldest unit that is not on flash yet; what was written before it survives a loss of power.
-  std::uint64_t oldest_unprogrammed() const;
+  // `host_only`: of the host's data; copies under way still have their sources.
+  std::uint64_t oldest_unprogrammed(bool host_only = false) const;
 
   // `coming`: superblocks whose erase is under way.
   bool needs_collection(std::size_t coming = 0) const;
@@ -116,6 +118,7 @@ class Ftl {
   std::uint64_t mapped_units() const { return mapped_; }
   // Too many superblocks are retired for what the drive has promised to hold.
   bool worn_out() const { return worn_out_; }
+  void wear_out() { worn_out_ = true; }  // collection found no space to work in
   std::uint32_t retired() const { return retired_; }
 
   // Without time: as the drive would do it, at once; a page of the map where `lpn` is one. False when the drive is worn
@@ -125,7 +128,7 @@ class Ftl {
   std::function<void(std::uint32_t from, std::uint32_t to)> on_move;
 
   // After a loss of power: all that was not programmed is gone unless `keep_unprogrammed`, the map is rebuilt from what
-  // the units themselves say. Needs keep_order.
+  // the units themselves say, what was being collected is where it was. Needs keep_order.
   void rebuild(bool keep_unprogrammed);
 
   // Units programmed since the start, by cause, and erased ones.
@@ -139,34 +142,46 @@ class Ftl {
 
  private:
   const ModeLayout& layout_of(const Superblock& block) const { return layout_.mode(block.mode); }
-  bool takes_reserve(std::uint32_t frontier) const { return frontier >= settings_.handles; }
   bool open(std::uint32_t frontier);
   void close_if_full(std::uint32_t frontier, std::uint32_t superblock);
+  void note(std::uint32_t superblock);
+  std::optional<std::uint32_t> oldest_closed();
   void invalidate(std::uint32_t pua, std::uint64_t order);
   double score(const Superblock& block) const;
   std::optional<std::uint32_t> choose(CellMode mode, int handle);
   bool make_room_now();
   bool collect_now(std::uint32_t victim, Stream stream);
   bool lost(std::uint32_t pua) const;
+  bool newer(std::uint32_t pua, std::uint32_t known) const;
+  void take_back(std::uint32_t superblock);
 
   Layout layout_;
   FtlSettings settings_;
   Random random_;
   std::vector<std::uint32_t> map_, reverse_;
-  std::vector<std::uint64_t> unit_order_;
+  std::vector<std::uint64_t> unit_order_;  // when its data were written; a copy has its source's
+  std::vector<std::uint64_t>
+      trimmed_order_;  // by lpn: what is no younger is gone; a journal that no loss of power harms
   std::vector<std::uint8_t> programmed_;
   std::vector<Superblock> superblocks_;
   std::vector<Frontier> frontiers_;
   std::vector<std::uint32_t> free_;
+  // Valid units of each closed native superblock that is on flash, `none` for the others: greedy looks at nothing else.
+  std::vector<std::uint32_t> collectable_;
+  std::deque<std::pair<std::uint32_t, std::uint64_t>>
+      closed_;                           // native superblocks and when they were closed, for FIFO
   std::vector<std::uint32_t> taken_by_;  // superblocks of each handle, for quotas
   struct Open {
     std::uint32_t program;
     std::uint64_t order;
+    bool host;
   };
   std::vector<Open> unprogrammed_;  // complete program units on their way to flash
   std::uint64_t order_ = 0;
   std::uint64_t mapped_ = 0;
-  std::uint32_t reserve_ = 1, pslc_in_use_ = 0, retired_ = 0;
+  // Free superblocks that the host's data leave to the drive, and that all but collection and folding leave to these.
+  std::uint32_t reserve_ = 1, collection_reserve_ = 1;
+  std::uint32_t pslc_in_use_ = 0, retired_ = 0;
   bool worn_out_ = false;
   std::uint64_t programmed_units_[stream_count] = {};
   std::uint64_t erased_units_ = 0, erases_ = 0;

@@ -87,5 +87,15 @@ TEST(Workload, ARunGivesTheSameFiguresEveryTimeAndItsReportsHoldThem) {
   EXPECT_NE(comparison(reports).find("read p99 us"), std::string::npos);
 }
 
+TEST(Workload, ADriveThatWearsOutEndsTheRunWithAReport) {
+  Profile profile = with_capacity(*shipped_profile("970pro"), 1 * GiB);
+  profile.pe_cycles = 2;
+  const auto report =
+      run_workload(profile, *parse_workload("[drive]\nseconds=100\n[w]\nrw=randwrite\niodepth=64", "w"));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->worn_out);
+  EXPECT_NE(report->text().find("wore out"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace artesian::nand

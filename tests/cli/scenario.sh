@@ -522,6 +522,37 @@ scenario_serve() {
   [ -z "$(ls -d /dev/shm/artesian-gateway-* 2>/dev/null)" ] || bad "a staging folder is left"
 }
 
+scenario_nand() {
+  want 0 "$artesian" nand profiles
+  for name in xlflash-slc cache-100dwpd enterprise-tlc client-tlc capacity-qlc nextgen-pcie6 spu-mixed 970pro mqsim; do
+    has out "$name"
+  done
+  want 0 "$artesian" nand profiles 970pro
+  has out "ASSUMPTION: "
+  has out "source: NVMeVirt"
+  want 0 "$artesian" nand profiles 970pro --file
+  sed 's/"channels": {"value": 8/"channels": {"value": 0/' out >bad.json && mv out mine.json
+  printf '[drive]\ncapacity=1G\nseconds=0.01\n[reads]\nrw=randread\niodepth=4\n' >w.ini
+  want 0 "$artesian" nand run --profile mine.json --workload w.ini --report page.html --json
+  has out '"digest"'
+  cp out first
+  has page.html "</html>"
+  want 0 "$artesian" nand run --profile 970pro --workload w.ini --json
+  cmp -s out first || bad "the same run gave other figures"
+  want 0 "$artesian" nand compare 970pro enterprise-tlc --workload w.ini
+  has out "read p99 us"
+  want 2 "$artesian" nand run --profile bad.json --workload w.ini
+  one_line
+  has err "bad.json:6: channels is 0, which is not between 1 and 256"
+  want 2 "$artesian" nand run --profile floppy --workload w.ini
+  one_line
+  has err "there is no profile floppy"
+  echo 'bs=none' >>w.ini
+  want 2 "$artesian" nand run --profile 970pro --workload w.ini
+  one_line
+  has err "w.ini:7: bs takes a size, not none"
+}
+
 scenario_completion() {
   want 0 "$artesian" completion bash
   mv out script
