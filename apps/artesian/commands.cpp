@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::array group_table = {
     GroupInfo{"bench", "Measure, and compare with the goals"},
+    GroupInfo{"contexts", "Look after what a gateway keeps"},
     GroupInfo{"store", "Keep KV blocks on flash"},
     GroupInfo{"nand", "Simulate SSDs, and what they do to a workload"},
 };
@@ -35,6 +36,11 @@ constexpr std::array command_table = {
     CommandInfo{"nand run", "Run a workload on a simulated drive", setup_nand_run},
     CommandInfo{"nand compare", "Run a workload on several drives, side by side", setup_nand_compare},
     CommandInfo{"nand check", "Hold the model against theory and published figures", setup_nand_check},
+    CommandInfo{"contexts ls", "List the conversations that a gateway keeps", setup_contexts_ls},
+    CommandInfo{"contexts rm", "Erase one, as far as others do not share it", setup_contexts_rm},
+    CommandInfo{"contexts pin", "Keep one from giving way, while the gateway runs", setup_contexts_pin},
+    CommandInfo{"contexts unpin", "Let it give way again", setup_contexts_unpin},
+    CommandInfo{"contexts warm", "Compute a system prompt ahead of time", setup_contexts_warm},
     CommandInfo{"completion", "Print the completion script for a shell", setup_completion},
 };
 

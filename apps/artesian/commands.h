@@ -73,6 +73,11 @@ void set_examples(CLI::App& command, std::initializer_list<std::string_view> lin
 // The commands, one file each.
 Action setup_run(CLI::App& command, const Context& context);
 Action setup_serve(CLI::App& command, const Context& context);
+Action setup_contexts_ls(CLI::App& command, const Context& context);
+Action setup_contexts_rm(CLI::App& command, const Context& context);
+Action setup_contexts_pin(CLI::App& command, const Context& context);
+Action setup_contexts_unpin(CLI::App& command, const Context& context);
+Action setup_contexts_warm(CLI::App& command, const Context& context);
 Action setup_stat(CLI::App& command, const Context& context);
 Action setup_inspect(CLI::App& command, const Context& context);
 Action setup_bench_device(CLI::App& command, const Context& context);

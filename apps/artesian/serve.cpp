@@ -15,6 +15,7 @@
 #include "gateway/gateway.h"
 #include "gateway/server_command.h"
 #include "gateway/server_process.h"
+#include "key_file.h"
 #include "platform/clock.h"
 #include "platform/file.h"
 #include "platform/shared_mapping.h"
@@ -50,19 +51,10 @@ void say(std::string_view sentence) {
   std::fprintf(stderr, "artesian: serve: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
 }
 
-Status read_keys(const std::string& path, std::vector<std::string>& keys) {
-  const auto file = File::open(path, {});
-  if (!file) return fail(file.error());
-  const auto size = file->size();
-  if (!size) return fail(size.error());
-  std::string text(std::min<std::uint64_t>(*size, MiB), '\0');
-  if (auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read) return read;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    if (end > begin) keys.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  if (keys.empty()) return fail(Code::invalid, "{}: holds no key; it takes one a line", path);
+Status add_keys(const std::string& path, std::vector<std::string>& keys) {
+  const auto more = read_key_file(path);
+  if (!more) return fail(more.error());
+  keys.insert(keys.end(), more->begin(), more->end());
   return {};
 }
 
@@ -110,7 +102,7 @@ Result<Plan> plan_server(const Context& context, const ServeOptions& options, co
   Plan plan{.address = std::move(*address), .server = Command{}, .host = behind->host, .port = behind->port};
   plan.api_keys = std::move(behind->api_keys);
   if (!behind->api_key_file.empty()) {
-    if (auto read = read_keys(behind->api_key_file, plan.api_keys); !read) return fail(std::move(read.error()));
+    if (auto read = add_keys(behind->api_key_file, plan.api_keys); !read) return fail(std::move(read.error()));
   }
   const auto program = find_program(behind->arguments[0], context.search_path);
   if (!program) return fail(program.error());
@@ -132,7 +124,7 @@ Result<Plan> make_plan(const Context& context, const ServeOptions& options, cons
   if (!options.host.empty()) plan->host = options.host;
   if (options.port) plan->port = *options.port;
   if (!options.api_key_file.empty()) {
-    if (auto read = read_keys(options.api_key_file, plan->api_keys); !read) return fail(std::move(read.error()));
+    if (auto read = add_keys(options.api_key_file, plan->api_keys); !read) return fail(std::move(read.error()));
   }
   if (plan->api_keys.empty() && !is_loopback(plan->host)) {
     return fail(Code::invalid, "serve: --host {} is reached from elsewhere, so an API key is asked for: --api-key-file",

@@ -15,6 +15,13 @@ std::span<const std::byte> bytes_of(const BlockKey& key) {
   return key;
 }
 
+// As people see it.
+std::string name_of(const BlockKey& key) {
+  std::string name;
+  for (std::size_t i = 0; i < 8; ++i) name += fmt::format("{:02x}", static_cast<unsigned>(key[i]));
+  return name;
+}
+
 Result<BlockKey> key_of(std::span<const std::byte> bytes) {
   BlockKey key{};
   if (bytes.size() != key.size()) return fail(Code::corrupt, "contexts: a key of {} bytes", bytes.size());
@@ -35,6 +42,74 @@ Status add_facts(PrefixTree& tree, const BlockFacts& facts, const SlotLayout& la
 }
 
 }  // namespace
+
+std::vector<ContextFacts> Contexts::list(const std::optional<BlockKey>& root) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<ContextFacts> all;
+  for (const auto& leaf : tree_.leaves()) {
+    if (root && leaf.root != *root) continue;
+    all.push_back({.id = name_of(leaf.key),
+                   .tokens = leaf.tokens,
+                   .shared_tokens = leaf.shared_tokens,
+                   .bytes = leaf.tokens * layout_.token_bytes(),
+                   .pinned = pins_.contains(leaf.key),
+                   .used = leaf.used});
+  }
+  std::ranges::sort(all, std::greater{}, &ContextFacts::used);
+  return all;
+}
+
+Result<PrefixTree::Leaf> Contexts::find_leaf(const std::string& id, const std::optional<BlockKey>& root) const {
+  const std::scoped_lock lock(mutex_);
+  for (auto& leaf : tree_.leaves()) {
+    if (name_of(leaf.key) == id && (!root || leaf.root == *root)) return std::move(leaf);
+  }
+  return fail(Code::not_found, "there is no context {}", id);
+}
+
+Status Contexts::erase(const std::string& id, const std::optional<BlockKey>& root) {
+  if (auto unpinned = pin(id, root, false); !unpinned) return unpinned;
+  const auto leaf = find_leaf(id, root);
+  if (!leaf) return fail(leaf.error());
+  std::vector<BlockKey> own;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (auto key = leaf->path.rbegin(); key != leaf->path.rend() && tree_.is_leaf(*key); ++key) {
+      own.push_back(*key);
+      tree_.remove(*key);
+    }
+  }
+  std::vector<Probe> probes;
+  for (const BlockKey& key : own) probes.push_back({.key = bytes_of(key)});
+  store_.erase(ns_, probes);
+  return store_.flush();
+}
+
+Status Contexts::pin(const std::string& id, const std::optional<BlockKey>& root, bool pinned) {
+  const auto leaf = find_leaf(id, root);
+  if (!leaf) return fail(leaf.error());
+  std::vector<BlockKey> before;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (auto node = pins_.extract(leaf->key)) before = std::move(node.mapped());
+  }
+  std::vector<std::span<const std::byte>> keys;
+  for (const BlockKey& key : before) keys.push_back(bytes_of(key));
+  store_.unpin(ns_, keys);
+  if (!pinned) return {};
+  std::vector<Probe> probes;
+  for (const BlockKey& key : leaf->path) probes.push_back({.key = bytes_of(key)});
+  store_.pin(ns_, probes);
+  std::vector<BlockKey> held;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    if (probes[i].outcome == Outcome::hit) held.push_back(leaf->path[i]);
+  }
+  const std::scoped_lock lock(mutex_);
+  const bool all = held.size() == leaf->path.size();
+  pins_[leaf->key] = std::move(held);
+  if (!all) return fail(Code::rejected, "{}: not all of it could be pinned; too much is", id);
+  return {};
+}
 
 Result<std::unique_ptr<Contexts>> Contexts::open(Store& store, NamespaceFields fields, SlotLayout layout) {
   fields.layout = layout.text();
@@ -71,6 +146,7 @@ PrefixTree::Match Contexts::find_stored(const BlockKey& root, std::span<const To
     tree_.remove(match.steps[there].key);
     match.steps.resize(there);
   }
+  tree_.touch(match, store_.now());
   return match;
 }
 

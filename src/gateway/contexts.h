@@ -6,9 +6,10 @@
 // shortens what is restored; it is never an error.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,15 @@ struct Kept {
   std::size_t refused_tokens = 0;  // beyond the budget, or shed by the store
 };
 
+// A conversation that is kept, up to where nothing goes on from it.
+struct ContextFacts {
+  std::string id;
+  std::size_t tokens = 0, shared_tokens = 0;
+  std::uint64_t bytes = 0;
+  bool pinned = false;
+  Nanos used{0};  // on the store's clock; 0: not since this was opened
+};
+
 class Contexts {
  public:
   // Reads from the store what is kept of this namespace. `fields` say all but the block size, which follows from the
@@ -48,6 +58,13 @@ class Contexts {
   // written. rejected if its layout is another one.
   Result<Kept> keep(const BlockKey& root, const SlotFile& file, std::span<const std::byte> bytes, std::uint64_t budget);
 
+  // Those of a tenant, or of all.
+  std::vector<ContextFacts> list(const std::optional<BlockKey>& root) const;
+  // Erases what only this one needs. not_found if there is none of that name (of this tenant).
+  Status erase(const std::string& id, const std::optional<BlockKey>& root);
+  // A pinned one is not evicted, until it is unpinned or this goes.
+  Status pin(const std::string& id, const std::optional<BlockKey>& root, bool pinned);
+
   const SlotLayout& layout() const { return layout_; }
   std::size_t blocks() const;
 
@@ -55,6 +72,7 @@ class Contexts {
   Contexts(Store& store, NamespaceId ns, SlotLayout layout, std::uint32_t block_tokens)
       : store_(store), ns_(ns), layout_(std::move(layout)), tree_(block_tokens) {}
 
+  Result<PrefixTree::Leaf> find_leaf(const std::string& id, const std::optional<BlockKey>& root) const;
   PrefixTree::Match find_stored(const BlockKey& root, std::span<const Token> tokens);
   Result<std::size_t> read_blocks(const PrefixTree::Match& match, const SlotFile& file, std::span<std::byte> out);
   void forget(std::span<const BlockKey> keys);
@@ -65,7 +83,8 @@ class Contexts {
   const NamespaceId ns_;
   const SlotLayout layout_;
   mutable std::mutex mutex_;
-  PrefixTree tree_;  // guarded by mutex_, which is not held during I/O
+  PrefixTree tree_;                                 // guarded by mutex_, which is not held during I/O
+  std::map<BlockKey, std::vector<BlockKey>> pins_;  // of each leaf, the blocks that were pinned for it; guarded, too
 };
 
 }  // namespace artesian

@@ -144,18 +144,75 @@ Task<void> Gateway::wait_for_probe(ClientWatch& watch) {
   probe_waiters_.erase(&timer);
 }
 
-Task<bool> Gateway::serve_own(Stream& client, const Request& request, std::string_view path) {
-  const bool page = path == "/artesian/";
-  if (!page && path != "/artesian/status") {
-    co_return co_await send(client, error_answer(request, 404, "there is no such page"), settings_.http.write_time_max);
+// Contexts of a tenant are shown to it alone; where no keys are asked for, there is one person.
+Task<Response> Gateway::serve_contexts(const Request& request, std::string_view path) {
+  const auto tenant = settings_.api_keys.empty() ? std::nullopt : std::optional(tenant_of(request, ""));
+  if (!contexts_) co_return error_answer(request, 503, reason_);
+  path.remove_prefix(std::string_view("/artesian/contexts").size());
+  if (path.empty()) {
+    Response response = error_answer(request, 200, "");
+    response.body() = contexts_json(tenant);
+    response.prepare_payload();
+    co_return response;
   }
+  const auto slash = path.rfind('/');
+  const std::string action(path.substr(slash + 1));
+  const std::string id(path.substr(std::min<std::size_t>(1, slash), slash > 0 ? slash - 1 : 0));
+  if (request.method() != http::verb::post || (action != "erase" && action != "pin" && action != "unpin")) {
+    co_return error_answer(request, 404, "there is no such page");
+  }
+  const auto contexts = contexts_;
+  const Status done = co_await offload(parts_.worker, [&] {
+    return action == "erase" ? contexts->erase(id, tenant) : contexts->pin(id, tenant, action == "pin");
+  });
+  if (done) co_return error_answer(request, 200, "");
+  co_return error_answer(request, done.error().code == Code::not_found ? 404 : 409, done.error().message);
+}
+
+std::string Gateway::contexts_json(const std::optional<BlockKey>& tenant) const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ContextFacts& facts : contexts_->list(tenant)) {
+    const std::chrono::duration<double> idle = parts_.store.now() - facts.used;
+    list.push_back({{"id", facts.id},
+                    {"tokens", facts.tokens},
+                    {"shared_tokens", facts.shared_tokens},
+                    {"bytes", facts.bytes},
+                    {"pinned", facts.pinned},
+                    {"idle_seconds", facts.used == Nanos{0} ? -1.0 : idle.count()}});
+  }
+  return nlohmann::json{{"model", file_name(facts_.model_path)}, {"contexts", std::move(list)}}.dump();
+}
+
+Task<Response> Gateway::own_answer(const Request& request, std::string_view path) {
+  if (path.starts_with("/artesian/contexts")) co_return co_await serve_contexts(request, path);
+  const bool page = path == "/artesian/";
+  if (!page && path != "/artesian/status") co_return error_answer(request, 404, "there is no such page");
   Response response(http::status::ok, request.version());
   response.set(http::field::content_type, page ? "text/html; charset=utf-8" : "application/json; charset=utf-8");
   response.set(http::field::cache_control, "no-store");
   response.body() = page ? std::string(status_page) : status_json();
   response.keep_alive(request.keep_alive());
   response.prepare_payload();
+  co_return response;
+}
+
+Task<bool> Gateway::serve_own(Stream& client, const Request& request, std::string_view path) {
+  auto response = co_await own_answer(request, path);
   co_return co_await send(client, std::move(response), settings_.http.write_time_max);
+}
+
+// By API key and the request's salt.
+BlockKey Gateway::tenant_of(const Request& request, std::string_view salt) const {
+  std::string who;
+  if (!settings_.share_between_tenants) {
+    for (const std::string_view name : {"Authorization", "x-api-key"}) {
+      const auto value = request[{name.data(), name.size()}];
+      who.append(value.data(), value.size()).push_back('\n');
+    }
+  }
+  const auto root = tenant_root(who.append(salt));
+  // Without SHA-256 nothing could be kept in the first place.
+  return root ? *root : BlockKey{};
 }
 
 Task<bool> Gateway::handle(Stream& client, Request& request) {
@@ -167,21 +224,18 @@ Task<bool> Gateway::handle(Stream& client, Request& request) {
   }
   if (path.starts_with("/artesian/")) co_return co_await serve_own(client, request, path);
   const auto watch = ClientWatch::start(client);
-  const auto header = [&request](auto name) { return std::string(request[name].data(), request[name].size()); };
+  const auto authorization = request[http::field::authorization];
   Call call{
       .client = client,
       .request = request,
       .watch = *watch,
       .prompt = read_prompt({request.method_string().data(), request.method_string().size()}, path, request.body()),
-      .authorization = header(http::field::authorization)};
+      .authorization = std::string(authorization.data(), authorization.size())};
   if (call.authorization.empty()) call.authorization = settings_.authorization;
-  const std::string who =
-      settings_.share_between_tenants ? "" : header(http::field::authorization) + "\n" + header("x-api-key");
-  const auto tenant = tenant_root(who + "\n" + call.prompt.salt);
-  if (tenant) call.tenant = *tenant;
+  call.tenant = tenant_of(request, call.prompt.salt);
   if (call.prompt.kind != PromptKind::none) co_await wait_for_probe(*watch);
   Relayed relayed;
-  if (state_ == State::ready && call.prompt.kind != PromptKind::none && tenant) {
+  if (state_ == State::ready && call.prompt.kind != PromptKind::none) {
     relayed = co_await serve(call);
   } else {
     ++active_;
@@ -190,7 +244,7 @@ Task<bool> Gateway::handle(Stream& client, Request& request) {
   }
   watch->stop();
   if (!relayed.answered && !watch->gone()) {
-    ++counters_.failed;
+    if (state_ != State::starting) ++counters_.failed;
     if (state_ == State::ready && !co_await server_ready(upstream_)) server_lost();
   }
   co_return relayed.client_usable && !watch->gone();

@@ -119,6 +119,10 @@ class Gateway {
 
   bool authorized(const Request& request, std::string_view path) const;
   Task<bool> serve_own(Stream& client, const Request& request, std::string_view path);
+  Task<Response> own_answer(const Request& request, std::string_view path);
+  Task<Response> serve_contexts(const Request& request, std::string_view path);
+  std::string contexts_json(const std::optional<BlockKey>& tenant) const;
+  BlockKey tenant_of(const Request& request, std::string_view salt) const;
   Task<void> wait_for_probe(ClientWatch& watch);
 
   // gateway_prompt.cpp

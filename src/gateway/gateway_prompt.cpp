@@ -151,8 +151,10 @@ Task<Status> Gateway::restore_slot(int slot, const std::string& name) {
 Task<Gateway::Prepared> Gateway::prepare(const Place& place, std::span<const Token> tokens, const BlockKey& tenant) {
   Slot& slot = slots_[static_cast<std::size_t>(place.slot)];
   Prepared prepared;
-  if (place.restore) {
-    if (slot.unsaved && may_save(slot)) co_await save_before_loss(place.slot);
+  // What goes on from all that the slot holds loses nothing.
+  const bool loses = place.restore || place.held < slot.tokens.size();
+  if (slot.unsaved && loses && may_save(slot)) co_await save_before_loss(place.slot);
+  if (place.restore && place.server == server_) {
     const Nanos begin = parts_.clock.now();
     const auto contexts = contexts_;
     const std::uint64_t room = parts_.staging.bytes_max() - std::min(parts_.staging.bytes_max(), staged_bytes_);

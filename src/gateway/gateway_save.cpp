@@ -137,7 +137,9 @@ Task<void> Gateway::keep(SavedFile file) {
 // The slot is the caller's, who waits for the server only.
 Task<void> Gateway::save_before_loss(int number) {
   auto file = co_await take_file(number);
-  if (file) net::co_spawn(parts_.loop, keep(std::move(*file)), net::detached);
+  if (!file) co_return;
+  file->use = 0;  // the slot holds something else by then
+  net::co_spawn(parts_.loop, keep(std::move(*file)), net::detached);
 }
 
 Task<void> Gateway::finish(Duration time_max) {

@@ -128,6 +128,10 @@ class GatewayTest : public testing::Test {
     auto answer = co_await world().client->ask("POST", "/completion", std::move(body), std::move(key), 60s);
     said = answer ? Said{answer->status, nlohmann::json::parse(answer->body, nullptr, false)} : Said{};
   }
+  Task<void> get(std::string method, std::string path, std::optional<Said>& said) {
+    auto answer = co_await world().client->ask(std::move(method), std::move(path), "", "", 60s);
+    said = answer ? Said{answer->status, nlohmann::json::parse(answer->body, nullptr, false)} : Said{};
+  }
   Said ask(const std::string& prompt, const std::string& key = "",
            const nlohmann::json& more = nlohmann::json::object()) {
     nlohmann::json body = more;
@@ -203,6 +207,29 @@ TEST_F(GatewayTest, OtherWeightsUnderTheSameNameFindNothing) {
   EXPECT_EQ(ask(prompt).cached(), 0U);
   restart(2, [this](FakeServer&) { std::ofstream(folder_ / "slots" / "model.gguf") << "others"; });
   EXPECT_EQ(ask(prompt).cached(), 0U);
+}
+
+TEST_F(GatewayTest, ContextsAreListedAndErased) {
+  start();
+  const std::string shared = long_text('a', 400);
+  ask(shared + long_text('b', 300));
+  ask(shared + "#" + long_text('c', 300));
+  wait_for(world().gateway->finish(10s));
+  const auto call = [this](const std::string& method, const std::string& path) {
+    std::optional<Said> said;
+    wait_for(get(method, path, said));
+    return *said;
+  };
+  const auto list = call("GET", "/artesian/contexts").body.at("contexts");
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0]["shared_tokens"], 384);
+  const std::string id = list[0]["id"];
+  EXPECT_EQ(call("POST", "/artesian/contexts/" + id + "/pin").status, 200U);
+  EXPECT_EQ(call("GET", "/artesian/contexts").body["contexts"][0]["pinned"], true);
+  EXPECT_EQ(call("POST", "/artesian/contexts/" + id + "/erase").status, 200U);
+  EXPECT_EQ(call("POST", "/artesian/contexts/" + id + "/erase").status, 404U);
+  EXPECT_EQ(call("GET", "/artesian/contexts").body["contexts"].size(), 1U);
+  EXPECT_EQ(call("GET", "/artesian/none").status, 404U);
 }
 
 TEST_F(GatewayTest, AFailedRestoreIsComputed) {

@@ -104,6 +104,38 @@ Status PrefixTree::add(const BlockKey& key, const BlockKey& parent, std::span<co
   return {};
 }
 
+void PrefixTree::touch(const Match& match, Nanos now) {
+  for (const Step& step : match.steps) {
+    if (const auto found = nodes_.find(step.key); found != nodes_.end()) found->second.used = now;
+  }
+}
+
+std::vector<PrefixTree::Leaf> PrefixTree::leaves() const {
+  std::vector<Leaf> leaves;
+  std::map<BlockKey, std::uint32_t> passes;  // how many leaves lie behind a block
+  for (const auto& [key, node] : nodes_) {
+    if (!children(key).empty()) continue;
+    Leaf leaf{.key = key, .used = node.used};
+    const Node* at = &node;
+    for (BlockKey up = key; at != nullptr; up = at->parent, at = find_node(up)) {
+      leaf.path.push_back(up);
+      leaf.tokens += at->tokens.size();
+      leaf.root = at->parent;
+    }
+    std::ranges::reverse(leaf.path);
+    leaves.push_back(std::move(leaf));
+  }
+  for (const Leaf& leaf : leaves) {
+    for (const BlockKey& key : leaf.path) ++passes[key];
+  }
+  for (Leaf& leaf : leaves) {
+    for (const BlockKey& key : leaf.path) {
+      if (passes[key] > 1) leaf.shared_tokens += find_node(key)->tokens.size();
+    }
+  }
+  return leaves;
+}
+
 void PrefixTree::remove(const BlockKey& key) {
   const auto found = nodes_.find(key);
   if (found == nodes_.end()) return;

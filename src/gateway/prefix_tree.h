@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/sha256.h"
 #include "format/slot_file.h"
@@ -56,6 +57,18 @@ class PrefixTree {
   Status add(const BlockKey& key, const BlockKey& parent, std::span<const Token> tokens);
   void remove(const BlockKey& key);
 
+  // A sequence that nothing goes on from and that is there from its first block on.
+  struct Leaf {
+    BlockKey key, root;
+    std::vector<BlockKey> path;  // its blocks, from the first
+    std::size_t tokens = 0;
+    std::size_t shared_tokens = 0;  // that others begin with, too
+    Nanos used{0};                  // when it was last found or added to; 0: not since this tree was made
+  };
+  std::vector<Leaf> leaves() const;
+  bool is_leaf(const BlockKey& key) const { return find_node(key) != nullptr && children(key).empty(); }
+  void touch(const Match& match, Nanos now);
+
   std::uint32_t block_tokens() const { return block_tokens_; }
   std::size_t size() const { return nodes_.size(); }
 
@@ -63,6 +76,7 @@ class PrefixTree {
   struct Node {
     BlockKey parent;
     std::vector<Token> tokens;
+    Nanos used{0};
   };
 
   const Node* find_node(const BlockKey& key) const;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace artesian {
@@ -77,6 +78,26 @@ TEST_F(PrefixTreeTest, ChildrenOfALostBlockComeBackWithIt) {
 TEST_F(PrefixTreeTest, TenantsSeeNothingOfEachOther) {
   keep(sequence(12));
   EXPECT_EQ(tree_.find(*tenant_root("two"), sequence(12)).tokens(), 0U);
+}
+
+TEST_F(PrefixTreeTest, LeavesAreConversationsWithWhatTheyShare) {
+  keep(sequence(10));
+  keep(joined(sequence(8), sequence(8, 50)));
+  tree_.touch(tree_.find(root_, sequence(10)), Nanos(5));
+  auto leaves = tree_.leaves();
+  ASSERT_EQ(leaves.size(), 2U);
+  std::ranges::sort(leaves, {}, &PrefixTree::Leaf::tokens);
+  EXPECT_EQ(leaves[0].tokens, 10U);
+  EXPECT_EQ(leaves[0].path.size(), 3U);
+  EXPECT_EQ(leaves[0].used, Nanos(5));
+  EXPECT_EQ(leaves[1].tokens, 16U);
+  EXPECT_EQ(leaves[1].used, Nanos(0));
+  for (const auto& leaf : leaves) {
+    EXPECT_EQ(leaf.shared_tokens, 8U);
+    EXPECT_EQ(leaf.root, root_);
+    EXPECT_TRUE(tree_.is_leaf(leaf.key));
+    EXPECT_FALSE(tree_.is_leaf(leaf.path[0]));
+  }
 }
 
 TEST_F(PrefixTreeTest, ABlockUnderAnotherKeyIsRefused) {
