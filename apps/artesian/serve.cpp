@@ -13,6 +13,7 @@
 #include "door_files.h"
 #include "gateway/front.h"
 #include "gateway/gateway.h"
+#include "gateway/prefix_tree.h"
 #include "gateway/server_command.h"
 #include "gateway/server_process.h"
 #include "key_file.h"
@@ -68,6 +69,7 @@ Result<std::unique_ptr<Store>> open_kv(const Context& context, const ServeOption
   }
   StoreFilesOptions files;
   files.paths = {{.path = path, .bytes = options.kv_bytes}};
+  files.geometry.block_bytes_max = block_bytes_aim;
   files.engine.report = say;
   const std::string file = is_folder(path) ? path + "/artesian.store" : path;
   if (!file_exists(file)) {

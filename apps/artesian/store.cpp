@@ -268,9 +268,9 @@ Action setup_store_init(CLI::App& command, const Context&) {
   const Options options = add_paths(command);
   add_size(command, "--size", options->size, "Cap of each path, all metadata included; taken at once")->required();
   add_size(command, "--segment", options->geometry.segment_bytes,
-           "Size of a segment: the drive's reclaim unit where it is known; else a 64th of the cap, 4M to 256M");
+           "Size of a segment: the drive's reclaim unit where it is known; else a 32nd of the cap, 4M to 256M");
   add_size(command, "--block-max", options->geometry.block_bytes_max,
-           "The largest block; if not given a quarter of a segment, 16M at most");
+           "The largest block; if not given half a segment, 16M at most");
   add_size(command, "--write-budget", options->geometry.write_bytes_per_day,
            "Bytes that may be written a day, carried forward and frames with them; none if not given");
   command.add_flag("--overwrite", options->overwrite, "Also over a file that is not empty, or a block device");

@@ -13,9 +13,8 @@ std::size_t common_prefix(std::span<const Token> one, std::span<const Token> oth
 }
 
 std::uint32_t choose_block_tokens(std::uint64_t token_bytes) {
-  constexpr std::uint64_t block_bytes = 4 * MiB;
   std::uint32_t tokens = 128;
-  while (tokens > 1 && tokens * token_bytes > block_bytes) tokens /= 2;
+  while (tokens > 1 && tokens * token_bytes > block_bytes_aim) tokens /= 2;
   return tokens;
 }
 

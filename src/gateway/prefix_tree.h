@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/sha256.h"
+#include "base/units.h"
 #include "format/slot_file.h"
 
 namespace artesian {
@@ -89,6 +90,9 @@ class PrefixTree {
 
 // How many tokens both begin with.
 std::size_t common_prefix(std::span<const Token> one, std::span<const Token> other);
+
+// What a block should take at most; one token may take more.
+constexpr std::uint64_t block_bytes_aim = 4 * MiB;
 
 // As many tokens to a block as make blocks of a few megabytes, at most 128.
 std::uint32_t choose_block_tokens(std::uint64_t token_bytes);

@@ -78,14 +78,14 @@ std::uint64_t block_bytes_that_fit(std::uint64_t segment_bytes) {
 
 StoreGeometry chosen_geometry(StoreGeometry geometry, std::uint64_t cap) {
   if (geometry.segment_bytes == 0) {
-    geometry.segment_bytes = std::clamp(std::bit_floor(cap / 64), 4 * MiB, 256 * MiB);
+    geometry.segment_bytes = std::clamp(std::bit_floor(cap / 32), 4 * MiB, 256 * MiB);
     // Where the largest block was named, it must fit.
-    while (geometry.segment_bytes < 256 * MiB && geometry.segment_bytes < 4 * geometry.block_bytes_max) {
+    while (geometry.segment_bytes < 256 * MiB && geometry.segment_bytes < 2 * geometry.block_bytes_max) {
       geometry.segment_bytes *= 2;
     }
   }
   if (geometry.block_bytes_max == 0) {
-    geometry.block_bytes_max = std::max(store_page, std::min(16 * MiB, geometry.segment_bytes / 4));
+    geometry.block_bytes_max = std::max(store_page, std::min(16 * MiB, geometry.segment_bytes / 2));
   }
   return geometry;
 }

@@ -21,8 +21,8 @@ struct StoreGeometry {
   std::uint64_t write_bytes_per_day = 0;  // budget of the store, all that is written counted; 0: no limit
 };
 
-// What is 0 chosen for paths of that cap: some 64 segments or more, 4 MiB to 256 MiB each, since two of them are kept
-// free; and blocks of up to a quarter of a segment, 16 MiB at most.
+// What is 0 chosen for paths of that cap: some 32 segments or more, 4 MiB to 256 MiB each, since two of them are kept
+// free; and blocks of up to half a segment, 16 MiB at most.
 StoreGeometry chosen_geometry(StoreGeometry geometry, std::uint64_t cap);
 
 // Everything random about a store, from outside.
