@@ -128,6 +128,7 @@ TEST_F(EngineCodecTest, AnUnknownCodecIsRefused) {
 
 TEST_F(EngineCodecTest, AStagedBlockIsReadFromMemory) {
   for (const std::string codec : {"none", "exponent"}) {
+    engine_.reset();
     device_.reset();
     open(codec, 1 * MiB);
     const auto block = bf16_block(100'000, 4);
