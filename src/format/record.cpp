@@ -218,6 +218,11 @@ bool verify_payload(const RecordHeader& header, std::span<const std::span<const 
   return true;
 }
 
+bool whole_payload_is_good(const RecordHeader& header, std::span<const std::byte> pages) {
+  const auto payload = pages.subspan(header.header_pages * store_page, header.stored_bytes);
+  return verify_payload(header, std::span(&payload, 1));
+}
+
 void encode_erasures(std::span<const Erasure> erasures, std::span<std::byte> payload) {
   assert(payload.size() == erasures.size() * erasure_bytes);
   for (std::size_t i = 0; i < erasures.size(); ++i) {

@@ -65,6 +65,8 @@ Result<RecordHeader> parse_record(std::span<const std::byte> pages, const Id& st
 
 // Whether every extent of the payload has its CRC. The pieces follow one another and hold stored_bytes together.
 bool verify_payload(const RecordHeader& header, std::span<const std::span<const std::byte>> pieces);
+// The same of a record whose header and payload lie together in `pages`.
+bool whole_payload_is_good(const RecordHeader& header, std::span<const std::byte> pages);
 
 // The payload of an erasures record.
 struct Erasure {

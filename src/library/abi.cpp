@@ -236,9 +236,7 @@ std::vector<std::span<const std::byte>> keys_of(const artesian_bytes* keys, std:
   return all;
 }
 
-Result<artesian::StoreFilesOptions> files_of(const artesian_options* options) {
-  artesian_options given;
-  if (auto taken = take(options, given, "options"); !taken) return fail(std::move(taken.error()));
+artesian::StoreFilesOptions files_of(const artesian_options& given) {
   artesian::StoreFilesOptions files;
   for (std::size_t i = 0; i < given.path_count; ++i) {
     files.paths.push_back({.path = text_of(given.paths[i]), .bytes = given.caps == nullptr ? 0 : given.caps[i]});
@@ -276,19 +274,17 @@ const char* artesian_last_error(void) {
 
 artesian_code artesian_create(const artesian_options* options, int overwrite) {
   return guarded([&]() -> Status {
-    auto files = files_of(options);
-    if (!files) return fail(std::move(files.error()));
-    return artesian::create_store(*files, overwrite != 0);
+    artesian_options given;
+    if (auto taken = take(options, given, "options"); !taken) return taken;
+    return artesian::create_store(files_of(given), overwrite != 0);
   });
 }
 
 artesian_code artesian_open(const artesian_options* options, artesian_store** store) {
   return guarded([&]() -> Status {
-    auto files = files_of(options);
-    if (!files) return fail(std::move(files.error()));
     artesian_options given;
     if (auto taken = take(options, given, "options"); !taken) return taken;
-    auto host = artesian::open_host(*files, text_of(given.metrics));
+    auto host = artesian::open_host(files_of(given), text_of(given.metrics));
     if (!host) return fail(std::move(host.error()));
     *store = new artesian_store{std::move(*host)};
     return {};

@@ -14,8 +14,7 @@ std::string dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace
-
+// As text where it is text, else "hex:..."
 std::string key_text(std::span<const std::byte> key) {
   std::string text(reinterpret_cast<const char*>(key.data()), key.size());
   const auto plain = [](char c) { return c > ' ' && c < 127; };
@@ -24,8 +23,6 @@ std::string key_text(std::span<const std::byte> key) {
   for (const std::byte value : key) hex += fmt::format("{:02x}", static_cast<unsigned>(value));
   return hex;
 }
-
-namespace {
 
 std::string stat_line(Store& store) {
   const StoreStats stats = store.stats();

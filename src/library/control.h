@@ -20,9 +20,6 @@ namespace artesian {
 // of which the last is the result. invalid for another question.
 Status store_answer(Store& store, std::string_view question, const std::function<bool(std::string)>& line);
 
-// A key as text where it is text, else "hex:..."
-std::string key_text(std::span<const std::byte> key);
-
 class ControlServer {
  public:
   static constexpr std::size_t threads = 2;  // so that stat is answered while verify goes on

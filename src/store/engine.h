@@ -94,6 +94,7 @@ class Engine final : public Store {
     virtual bool finish(Engine& engine) = 0;
     // Under the lock, instead of all that, before it was begun: too late, or there will never be room.
     virtual void give_up(Engine&, Outcome) {}
+    void aim(Engine& engine, std::uint32_t segment, std::uint32_t page);  // the request at that place
 
     IoRequest request;
     std::vector<std::span<std::byte>> pieces;
@@ -168,6 +169,16 @@ class Engine final : public Store {
   void drive_until(Lock& lock, Done done) {
     while (!done()) drive(lock, Nanos::max());
   }
+  template <typename Item>
+  void submit_and_wait(NamespaceId ns, std::span<Item> items, const Batch& batch) {
+    bool answered = false;
+    submit(ns, items, batch, [&] {
+      const std::lock_guard lock(mutex_);
+      answered = true;
+    });
+    Lock lock(mutex_);
+    drive_until(lock, [&] { return answered; });
+  }
   bool idle() const;
 
   // engine_get.cpp
@@ -187,6 +198,8 @@ class Engine final : public Store {
   bool writes_before(std::uint64_t ticket) const { return !tickets_.empty() && *tickets_.begin() < ticket; }
 
   // engine_scan.cpp
+  std::optional<RecordHeader> record_at(std::span<const std::byte> bytes, const IndexedBlock& block,
+                                        std::uint64_t sequence) const;
   void scan(bool whole, const std::function<void(ScanOp&)>& seen, const std::function<bool(Lock&)>& go_on);
 
   // engine_reclaim.cpp

@@ -81,8 +81,7 @@ bool Engine::GetOp::prepare(Engine& engine) {
   if (!buffer) return false;
   pieces[0] = buffer.span().first(header_bytes());
   if (bounced > 0) pieces.push_back(buffer.span().subspan(header_bytes()));
-  request.file = engine.segments_.path_of(location.segment).file;
-  request.offset = engine.segments_.offset(location.segment, location.page);
+  aim(engine, location.segment, location.page);
   return true;
 }
 
@@ -273,13 +272,7 @@ void Engine::submit(NamespaceId id, std::span<Get> items, const Batch& batch, st
 }
 
 void Engine::get(NamespaceId ns, std::span<Get> items, const Batch& batch) {
-  bool answered = false;
-  submit(ns, items, batch, [&] {
-    const std::lock_guard lock(mutex_);
-    answered = true;
-  });
-  Lock lock(mutex_);
-  drive_until(lock, [&] { return answered; });
+  submit_and_wait(ns, items, batch);
 }
 
 }  // namespace artesian

@@ -10,6 +10,11 @@ namespace {
 constexpr Nanos reads_go_on = std::chrono::milliseconds(2);
 }  // namespace
 
+void Engine::Op::aim(Engine& engine, std::uint32_t segment, std::uint32_t page) {
+  request.file = engine.segments_.path_of(segment).file;
+  request.offset = engine.segments_.offset(segment, page);
+}
+
 void Engine::queue(IoClass io_class, std::unique_ptr<Op> op, bool front) {
   op->request.io_class = io_class;
   earliest_deadline_ = std::min(earliest_deadline_, op->deadline);

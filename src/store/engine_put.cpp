@@ -154,8 +154,7 @@ bool Engine::PutOp::prepare(Engine& engine) {
     }
   }
   if (buffer.span().size() > header_bytes) pieces.push_back(buffer.span().subspan(header_bytes));
-  request.file = engine.segments_.path_of(at->segment).file;
-  request.offset = engine.segments_.offset(at->segment, at->page);
+  aim(engine, at->segment, at->page);
   request.placement = {static_cast<std::uint16_t>(header.lifetime + 1)};
   return true;
 }
@@ -299,13 +298,7 @@ void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, st
 }
 
 void Engine::put(NamespaceId ns, std::span<Put> items, const Batch& batch) {
-  bool answered = false;
-  submit(ns, items, batch, [&] {
-    const std::lock_guard lock(mutex_);
-    answered = true;
-  });
-  Lock lock(mutex_);
-  drive_until(lock, [&] { return answered; });
+  submit_and_wait(ns, items, batch);
 }
 
 // The header page of a segment that was opened. Without it a crash loses what is in it.
@@ -323,8 +316,7 @@ struct Engine::HeaderOp final : Engine::Op {
                            .placement = static_cast<std::uint16_t>(opened.lifetime + 1)},
                           engine.store_, buffer.span());
     request.buffer = buffer.span();
-    request.file = engine.segments_.path_of(segment).file;
-    request.offset = engine.segments_.offset(segment, 0);
+    aim(engine, segment, 0);
     return true;
   }
 
@@ -373,8 +365,7 @@ struct Engine::SealOp final : Engine::Op {
                                .end_page = sealing.next_page};
     encode_segment_footer(footer, engine.store_, buffer.span().subspan(index.size()));
     request.buffer = buffer.span();
-    request.file = path.file;
-    request.offset = engine.segments_.offset(segment, first);
+    aim(engine, segment, first);
     return true;
   }
 
@@ -466,8 +457,7 @@ struct Engine::ErasuresOp final : Engine::Op {
     const Extent extent{bytes, bytes, crc32c(payload.first(bytes))};
     encode_record(header, std::span(&extent, 1), engine.store_, buffer.span().first(store_page));
     request.buffer = buffer.span();
-    request.file = engine.segments_.path_of(at->segment).file;
-    request.offset = engine.segments_.offset(at->segment, at->page);
+    aim(engine, at->segment, at->page);
     return true;
   }
 

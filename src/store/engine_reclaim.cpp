@@ -21,21 +21,13 @@ struct Engine::CarryRead final : Engine::Op {
     buffer = engine.buffers_.take(block.entry.location.pages * store_page);
     if (!buffer) return false;
     request.buffer = buffer.span();
-    request.file = engine.segments_.path_of(block.entry.location.segment).file;
-    request.offset = engine.segments_.offset(block.entry.location.segment, block.entry.location.page);
+    aim(engine, block.entry.location.segment, block.entry.location.page);
     return true;
   }
   void check(Engine& engine) override {
     if (!status) return;
-    const BlockLocation& location = block.entry.location;
-    const auto record = parse_record(buffer.span(), engine.store_);
-    good = record && record->segment == number_in_path && record->page == location.page &&
-           record->sequence == sequence && record->pages() == location.pages &&
-           hash_key(engine.secret_, record->ns, record->epoch, record->key) == block.key;
-    if (!good) return;
-    const std::span<const std::byte> payload =
-        buffer.span().subspan(record->header_pages * store_page, record->stored_bytes);
-    good = verify_payload(*record, std::span(&payload, 1));
+    const auto record = engine.record_at(buffer.span(), block, sequence);
+    good = record && record->segment == number_in_path && whole_payload_is_good(*record, buffer.span());
   }
   bool finish(Engine& engine) override;
   void give_up(Engine& engine, Outcome) override { drop(engine); }
@@ -68,8 +60,7 @@ struct Engine::CarryWrite final : Engine::Op {
     record.lifetime = engine.segments_[at.segment].lifetime;
     rewrite_record(record, engine.store_, buffer.span());
     request.buffer = buffer.span();
-    request.file = engine.segments_.path_of(at.segment).file;
-    request.offset = engine.segments_.offset(at.segment, at.page);
+    aim(engine, at.segment, at.page);
     request.placement = {static_cast<std::uint16_t>(record.lifetime + 1)};
     entry = {
         .key = block.key,
@@ -154,8 +145,7 @@ struct Engine::WipeOp final : Engine::Op {
     if (!buffer) return false;
     std::ranges::fill(buffer.span(), std::byte{0});
     request.buffer = buffer.span();
-    request.file = engine.segments_.path_of(segment).file;
-    request.offset = engine.segments_.offset(segment, 0);
+    aim(engine, segment, 0);
     return true;
   }
   bool finish(Engine& engine) override {

@@ -10,31 +10,32 @@ namespace {
 constexpr std::size_t scans_at_once = 16;
 }  // namespace
 
+// The header of the block's record, if that is what lies there. Without the lock.
+std::optional<RecordHeader> Engine::record_at(std::span<const std::byte> bytes, const IndexedBlock& block,
+                                              std::uint64_t sequence) const {
+  const BlockLocation& location = block.entry.location;
+  auto record = parse_record(bytes, store_);
+  const bool same = record && record->page == location.page && record->sequence == sequence && !record->key.empty() &&
+                    record->pages() == location.pages &&
+                    hash_key(secret_, record->ns, record->epoch, record->key) == block.key;
+  if (!same) return std::nullopt;
+  return std::move(*record);
+}
+
 struct Engine::ScanOp final : Engine::Op {
   bool prepare(Engine& engine) override {
     const BlockLocation& location = block.entry.location;
     buffer = engine.buffers_.take((whole ? location.pages : location.header_pages) * store_page);
     if (!buffer) return false;
     request.buffer = buffer.span();
-    request.file = engine.segments_.path_of(location.segment).file;
-    request.offset = engine.segments_.offset(location.segment, location.page);
+    aim(engine, location.segment, location.page);
     return true;
   }
   void check(Engine& engine) override {
-    const BlockLocation& location = block.entry.location;
     if (!status) return;
-    auto record = parse_record(buffer.span(), engine.store_);
-    if (!record || record->page != location.page || record->sequence != sequence || record->key.empty() ||
-        record->pages() != location.pages ||
-        hash_key(engine.secret_, record->ns, record->epoch, record->key) != block.key) {
-      return;
-    }
-    good = true;
-    if (whole) {
-      const std::span<const std::byte> payload =
-          buffer.span().subspan(record->header_pages * store_page, record->stored_bytes);
-      good = verify_payload(*record, std::span(&payload, 1));
-    }
+    const auto record = engine.record_at(buffer.span(), block, sequence);
+    if (!record) return;
+    good = !whole || whole_payload_is_good(*record, buffer.span());
     header = *record;
   }
   bool finish(Engine& engine) override {
