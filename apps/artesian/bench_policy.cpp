@@ -5,6 +5,7 @@
 
 #include "bench/policy_replay.h"
 #include "commands.h"
+#include "goals_output.h"
 #include "policy/eviction.h"
 
 namespace artesian::cli {
@@ -18,16 +19,13 @@ struct PolicyOptions {
 Result<int> bench_policy(const PolicyOptions& options) {
   const auto report = bench::replay_policies({.traces = options.traces});
   if (!report) return fail(report.error());
-  const auto goals = bench::goals_of("policy");
-  if (!goals) return fail(goals.error());
-  const auto table = bench::set_beside(*goals, bench::replay_figures(*report, options.policy));
-  if (!table) return fail(table.error());
-  if (options.json) {
-    fmt::print("{{\"replay\": {}, \"check\": {}}}\n", bench::replay_json(*report), table->json());
-  } else {
-    fmt::print("{}\n{}", bench::replay_text(*report), table->text());
-  }
-  return options.check && !table->all_met() ? exit_missed : exit_ok;
+  return print_beside_goals({.section = "policy",
+                             .measured_name = "replay",
+                             .goals_name = "check",
+                             .json = options.json,
+                             .check = options.check},
+                            bench::replay_figures(*report, options.policy), bench::replay_text(*report),
+                            bench::replay_json(*report));
 }
 
 }  // namespace

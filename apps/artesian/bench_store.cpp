@@ -4,6 +4,7 @@
 
 #include "bench/store_measure.h"
 #include "commands.h"
+#include "goals_output.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "progress.h"
@@ -31,16 +32,13 @@ Result<int> bench_store(const StoreCommand& command) {
     return bench::measure_store(options, clock);
   }();
   if (!report) return fail(report.error());
-  const auto goals = bench::goals_of("store");
-  if (!goals) return fail(goals.error());
-  const auto table = bench::set_beside(*goals, bench::store_bench_figures(*report));
-  if (!table) return fail(table.error());
-  if (command.json) {
-    fmt::print("{{\"measured\": {}, \"goals\": {}}}\n", bench::store_bench_json(*report), table->json());
-  } else {
-    fmt::print("{}\n{}", bench::store_bench_text(*report), table->text());
-  }
-  return command.check && !table->all_met() ? exit_missed : exit_ok;
+  return print_beside_goals({.section = "store",
+                             .measured_name = "measured",
+                             .goals_name = "goals",
+                             .json = command.json,
+                             .check = command.check},
+                            bench::store_bench_figures(*report), bench::store_bench_text(*report),
+                            bench::store_bench_json(*report));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "bench/kv_store_replay.h"
 #include "commands.h"
+#include "goals_output.h"
 #include "progress.h"
 
 namespace artesian::cli {
@@ -31,17 +32,11 @@ Result<int> replay(const ReplayOptions& options) {
                                : bench::replay_kv_store(*trace, settings, show);
   }();
   if (!cases) return fail(cases.error());
-  const auto goals = bench::goals_of("kv");
-  if (!goals) return fail(goals.error());
-  const auto table = bench::set_beside(*goals, bench::kv_replay_figures(*cases));
-  if (!table) return fail(table.error());
-  if (options.json) {
-    fmt::print("{{\"replay\": {}, \"check\": {}}}\n", bench::kv_replay_json(*cases, block_bytes), table->json());
-  } else {
-    fmt::print("{} requests, {} blocks, {} of them different\n\n{}\n{}", trace->requests.size(), trace->block_uses,
-               trace->distinct, bench::kv_replay_text(*cases, block_bytes), table->text());
-  }
-  return options.check && !table->all_met() ? exit_missed : exit_ok;
+  const std::string text = fmt::format("{} requests, {} blocks, {} of them different\n\n{}", trace->requests.size(),
+                                       trace->block_uses, trace->distinct, bench::kv_replay_text(*cases, block_bytes));
+  return print_beside_goals(
+      {.section = "kv", .measured_name = "replay", .goals_name = "check", .json = options.json, .check = options.check},
+      bench::kv_replay_figures(*cases), text, bench::kv_replay_json(*cases, block_bytes));
 }
 
 }  // namespace
