@@ -65,39 +65,33 @@ StoreSample Tally::sample() const {
   return sample;
 }
 
-Result<Tally> store_puts(Store& store, NamespaceId ns, const BlockPattern& pattern, std::uint64_t first,
-                         std::uint64_t count, std::uint32_t depth) {
-  struct Slot {
-    Key key{};
-    Put item;
-    Nanos begun{0};
-    bool done = true;
-  };
-  Tally tally;
-  std::vector<Slot> slots(depth);
-  std::uint64_t next = first;
-  const Nanos begin = store.now();
-  const auto collect = [&](Slot& slot) -> Status {
-    if (slot.item.outcome == Outcome::failed) return fail(Code::device_failed, "a put failed");
-    if (slot.item.outcome != Outcome::stored) ++tally.missing;
-    if (slot.item.outcome == Outcome::stored) {
-      tally.bytes += slot.item.data.size();
-      ++tally.blocks;
-    }
-    return {};
-  };
-  for (std::size_t busy = 0; next < first + count || busy > 0;) {
-    for (Slot& slot : slots) {
+namespace {
+
+// A request that is under way, or was answered and is not looked at yet.
+template <typename Item>
+struct Slot {
+  std::uint64_t number = 0;
+  Key key{};
+  Item item;
+  std::span<std::byte> room;
+  Nanos begun{0};
+  bool done = true;
+};
+
+// All slots under way, as long as `next` fills in another item; `look` at each that was answered.
+template <typename Item>
+Status keep_busy(Store& store, NamespaceId ns, std::vector<Slot<Item>>& slots, Tally& tally,
+                 const std::function<bool(Slot<Item>&)>& next, const std::function<Status(const Slot<Item>&)>& look,
+                 const std::function<void()>& between) {
+  for (std::size_t busy = 0;;) {
+    for (Slot<Item>& slot : slots) {
       if (!slot.done) continue;
       if (slot.begun.count() != 0) {
         --busy;
-        if (auto collected = collect(slot); !collected) return fail(std::move(collected.error()));
         slot.begun = Nanos{0};
+        if (auto looked = look(slot); !looked) return looked;
       }
-      if (next == first + count) continue;
-      slot.key = key_of(next);
-      slot.item = {.key = slot.key, .data = pattern.of(next)};
-      ++next;
+      if (!next(slot)) continue;
       slot.begun = store.now();
       slot.done = false;
       ++busy;
@@ -106,8 +100,38 @@ Result<Tally> store_puts(Store& store, NamespaceId ns, const BlockPattern& patte
         tally.latencies_us.push_back(microseconds(store.now() - slot.begun));
       });
     }
-    if (busy > 0) store.wait(store.now() + std::chrono::seconds(1));
+    if (busy == 0) return {};
+    if (between) between();
+    store.wait(store.now() + std::chrono::seconds(1));
   }
+}
+
+}  // namespace
+
+Result<Tally> store_puts(Store& store, NamespaceId ns, const BlockPattern& pattern, std::uint64_t first,
+                         std::uint64_t count, std::uint32_t depth) {
+  Tally tally;
+  std::vector<Slot<Put>> slots(depth);
+  std::uint64_t number = first;
+  const Nanos begin = store.now();
+  const auto next = [&](Slot<Put>& slot) {
+    if (number == first + count) return false;
+    slot.key = key_of(number);
+    slot.item = {.key = slot.key, .data = pattern.of(number)};
+    ++number;
+    return true;
+  };
+  const auto look = [&](const Slot<Put>& slot) -> Status {
+    if (slot.item.outcome == Outcome::failed) return fail(Code::device_failed, "a put failed");
+    if (slot.item.outcome != Outcome::stored) {
+      ++tally.missing;
+      return {};
+    }
+    tally.bytes += slot.item.data.size();
+    ++tally.blocks;
+    return {};
+  };
+  if (auto did = keep_busy<Put>(store, ns, slots, tally, next, look, {}); !did) return fail(std::move(did.error()));
   if (auto flushed = store.flush(); !flushed) return fail(std::move(flushed.error()));
   tally.time = store.now() - begin;
   return tally;
@@ -116,24 +140,23 @@ Result<Tally> store_puts(Store& store, NamespaceId ns, const BlockPattern& patte
 Result<Tally> store_gets(Store& store, NamespaceId ns, const BlockPattern& pattern, std::uint64_t block_bytes,
                          std::uint64_t first, std::uint64_t count, std::uint32_t depth, double seconds,
                          const std::function<void()>& between) {
-  struct Slot {
-    std::uint64_t number = 0;
-    Key key{};
-    Get item;
-    std::span<std::byte> room;
-    Nanos begun{0};
-    bool done = true;
-  };
   const std::uint64_t room_bytes = align_up(block_bytes, 4 * KiB);
   auto memory = Arena::reserve(room_bytes * depth);
   if (!memory) return fail(std::move(memory.error()));
   std::ranges::fill(memory->span(), std::byte{0});
   Tally tally;
-  std::vector<Slot> slots(depth);
+  std::vector<Slot<Get>> slots(depth);
   for (std::size_t i = 0; i < depth; ++i) slots[i].room = memory->span().subspan(i * room_bytes, block_bytes);
   std::mt19937_64 random(count + depth);
   const Nanos begin = store.now(), end = begin + Nanos(static_cast<std::int64_t>(seconds * 1e9));
-  const auto collect = [&](Slot& slot) -> Status {
+  const auto next = [&](Slot<Get>& slot) {
+    if (store.now() >= end) return false;
+    slot.number = first + random() % count;
+    slot.key = key_of(slot.number);
+    slot.item = {.key = slot.key, .buffer = slot.room};
+    return true;
+  };
+  const auto look = [&](const Slot<Get>& slot) -> Status {
     if (slot.item.outcome == Outcome::failed) return fail(Code::device_failed, "a get failed");
     if (slot.item.outcome != Outcome::hit) {
       ++tally.missing;
@@ -144,30 +167,8 @@ Result<Tally> store_gets(Store& store, NamespaceId ns, const BlockPattern& patte
     ++tally.blocks;
     return {};
   };
-  for (std::size_t busy = 0;;) {
-    const bool go_on = store.now() < end;
-    for (Slot& slot : slots) {
-      if (!slot.done) continue;
-      if (slot.begun.count() != 0) {
-        --busy;
-        if (auto collected = collect(slot); !collected) return fail(std::move(collected.error()));
-        slot.begun = Nanos{0};
-      }
-      if (!go_on) continue;
-      slot.number = first + random() % count;
-      slot.key = key_of(slot.number);
-      slot.item = {.key = slot.key, .buffer = slot.room};
-      slot.begun = store.now();
-      slot.done = false;
-      ++busy;
-      store.submit(ns, std::span(&slot.item, 1), {}, [&slot, &tally, &store] {
-        slot.done = true;
-        tally.latencies_us.push_back(microseconds(store.now() - slot.begun));
-      });
-    }
-    if (busy == 0) break;
-    if (between) between();
-    store.wait(store.now() + std::chrono::seconds(1));
+  if (auto did = keep_busy<Get>(store, ns, slots, tally, next, look, between); !did) {
+    return fail(std::move(did.error()));
   }
   tally.time = store.now() - begin;
   return tally;
