@@ -326,7 +326,7 @@ class Namespace:
         return self._native.submit_erase(self.id, keys)
 
     def exists(self, keys: Sequence[Buffer]) -> list[bool]:
-        return [outcome == 1 for outcome in self._native.exists(self.id, keys)]
+        return [outcome == Outcome.HIT for outcome in self._native.exists(self.id, keys)]
 
     def longest_prefix(self, keys: Sequence[Buffer]) -> int:
         """How many of the keys, from the first on, are there."""

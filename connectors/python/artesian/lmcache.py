@@ -16,11 +16,11 @@ import logging
 from typing import Any
 
 import artesian
+from artesian import Outcome
 from artesian.fingerprint import fingerprint
 
 _LOG = logging.getLogger("lmcache.artesian")
 _KEY_LIMIT = 255
-_HIT, _STORED, _PRESENT = 1, 2, 3
 
 
 def _key(text: str) -> bytes:
@@ -81,14 +81,14 @@ class ArtesianL2:
         for tag, outcomes, sizes in self._store.drain():
             if tag in self._sets:
                 self._sets.discard(tag)
-                kept = all(outcome in (_STORED, _PRESENT) for outcome in outcomes)
+                kept = all(outcome in (Outcome.STORED, Outcome.PRESENT) for outcome in outcomes)
                 done.append((tag, kept, "" if kept else self._why(outcomes), None))
                 continue
             wanted = self._gets.pop(tag, None)
             if wanted is None or sizes is None:
-                done.append((tag, True, "", [outcome == _HIT for outcome in outcomes]))
+                done.append((tag, True, "", [outcome == Outcome.HIT for outcome in outcomes]))
             else:
-                hits = [outcome == _HIT and size == asked for outcome, size, asked in zip(outcomes, sizes, wanted)]
+                hits = [outcome == Outcome.HIT and size == asked for outcome, size, asked in zip(outcomes, sizes, wanted)]
                 done.append((tag, True, "", hits))
         return done
 
@@ -96,7 +96,7 @@ class ArtesianL2:
     def _why(outcomes: list[int]) -> str:
         counts: dict[str, int] = {}
         for outcome in outcomes:
-            name = artesian.Outcome(outcome).name.lower()
+            name = Outcome(outcome).name.lower()
             counts[name] = counts.get(name, 0) + 1
         return "artesian: " + ", ".join(f"{count} {name}" for name, count in counts.items())
 

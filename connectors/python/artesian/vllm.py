@@ -13,6 +13,7 @@ and the drive, without a copy. A block that is bad, missing or late is recompute
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -20,6 +21,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import artesian
+from artesian import Outcome
 from artesian.fingerprint import fingerprint
 
 from vllm.logger import init_logger
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from vllm.v1.kv_offload.tiering.backpressure import BackpressureDetector
 
 _LOG = init_logger("vllm.artesian")
-_HIT, _STORED, _PRESENT = 1, 2, 3
 
 
 def model_folder(name: str) -> str | None:
@@ -116,8 +117,7 @@ class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
         text = json.dumps(facts, sort_keys=True)
         if len(text) <= 1024:
             return text
-        import hashlib  # the names of many layers are long
-
+        # The names of many layers are long.
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
     def _chunk(self, chunk: int) -> memoryview:
@@ -149,7 +149,7 @@ class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
         for tag, outcomes, sizes in self._store.drain():
             store = self._stores.pop(tag, None)
             if store is not None:
-                kept = sum(outcome in (_STORED, _PRESENT) for outcome in outcomes)
+                kept = sum(outcome in (Outcome.STORED, Outcome.PRESENT) for outcome in outcomes)
                 results.append(JobResult(store.job_id, kept == len(outcomes), transfer_bytes=kept * self.block_size_bytes))
                 continue
             load = self._loads.pop(tag)
@@ -157,7 +157,7 @@ class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
             good = [
                 key
                 for key, outcome, size in zip(keys, outcomes, sizes or [])
-                if outcome == _HIT and size == self.block_size_bytes
+                if outcome == Outcome.HIT and size == self.block_size_bytes
             ]
             if len(good) < len(keys):
                 lost = set(keys) - set(good)
