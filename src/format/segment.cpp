@@ -42,6 +42,18 @@ enum EntryAt : std::size_t {
   entry_session = 56,
 };
 
+// What header and footer have in common; their CRC comes last.
+void begin_frame(std::span<std::byte> page, std::uint32_t magic, std::uint32_t segment, std::uint64_t sequence,
+                 std::uint64_t generation) {
+  assert(page.size() == store_page);
+  std::memset(page.data(), 0, page.size());
+  store_le(page, at_magic, magic);
+  store_le(page, at_version, store_format_version);
+  store_le(page, at_segment, segment);
+  store_le(page, at_sequence, sequence);
+  store_le(page, at_generation, generation);
+}
+
 Status check_frame(std::span<const std::byte> page, std::uint32_t magic, const Id& store, const char* what) {
   assert(page.size() == store_page);
   if (load_le<std::uint32_t>(page, at_magic) != magic) return fail(Code::not_found, "there is no segment's {}", what);
@@ -66,13 +78,7 @@ void store_hash(std::span<std::byte> bytes, std::size_t at, const KeyHash& key) 
 }  // namespace
 
 void encode_segment_header(const SegmentHeader& header, const Id& store, std::span<std::byte> page) {
-  assert(page.size() == store_page);
-  std::memset(page.data(), 0, page.size());
-  store_le(page, at_magic, header_magic);
-  store_le(page, at_version, store_format_version);
-  store_le(page, at_segment, header.segment);
-  store_le(page, at_sequence, header.sequence);
-  store_le(page, at_generation, header.generation);
+  begin_frame(page, header_magic, header.segment, header.sequence, header.generation);
   store_le(page, header_lifetime, header.lifetime);
   store_le(page, header_placement, header.placement);
   store_le(page, at_crc, store_crc(page, store));
@@ -92,13 +98,7 @@ std::uint32_t SegmentFooter::index_pages() const {
 }
 
 void encode_segment_footer(const SegmentFooter& footer, const Id& store, std::span<std::byte> page) {
-  assert(page.size() == store_page);
-  std::memset(page.data(), 0, page.size());
-  store_le(page, at_magic, footer_magic);
-  store_le(page, at_version, store_format_version);
-  store_le(page, at_segment, footer.segment);
-  store_le(page, at_sequence, footer.sequence);
-  store_le(page, at_generation, footer.generation);
+  begin_frame(page, footer_magic, footer.segment, footer.sequence, footer.generation);
   store_le(page, footer_entries, footer.entries);
   store_le(page, footer_index_page, footer.index_page);
   store_le(page, footer_index_crc, footer.index_crc);

@@ -24,6 +24,10 @@ constexpr std::uint32_t store_format_version = 1;
 constexpr std::uint64_t store_page = 4096;
 constexpr std::uint64_t block_bytes_limit = 64 * MiB;
 constexpr std::size_t key_bytes_limit = 255;
+// Whether a block can be kept under it.
+inline bool is_key(std::span<const std::byte> key) {
+  return !key.empty() && key.size() <= key_bytes_limit;
+}
 constexpr std::size_t attribute_bytes_limit = 1024;
 constexpr std::uint32_t extents_limit = 1024;
 

@@ -286,29 +286,26 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   Lock lock(mutex_);
   const auto same = [&](const Namespace& ns) { return ns.slot.epoch != 0 && ns.slot.digest == *digest; };
   auto place = std::ranges::find_if(namespaces_, same);
-  if (place != namespaces_.end()) {
+  const auto use = [&] {
+    const auto id = static_cast<NamespaceId>(place - namespaces_.begin());
     place->used = true;
     place->codec = codec->id;
     place->type = element_type(fields.dtype);
     place->block_tokens = fields.block_tokens;
-    policies_.choose(static_cast<NamespaceId>(place - namespaces_.begin()), *policy);
-    return static_cast<NamespaceId>(place - namespaces_.begin());
-  }
+    policies_.choose(id, *policy);
+    return id;
+  };
+  if (place != namespaces_.end()) return use();
   place = std::ranges::find_if(namespaces_, [](const Namespace& ns) { return ns.slot.epoch == 0; });
   if (place == namespaces_.end()) {
     return fail(Code::rejected, "the store has {} namespaces, there is no room for more", namespaces_.size());
   }
   place->slot = {.revision = 0, .epoch = ++generation_, .digest = *digest, .text = std::move(line)};
-  place->used = true;
-  place->codec = codec->id;
-  place->type = element_type(fields.dtype);
-  place->block_tokens = fields.block_tokens;
-  const auto id = static_cast<NamespaceId>(place - namespaces_.begin());
+  const NamespaceId id = use();
   if (auto written = write_slot(lock, id); !written) {
     namespaces_[id] = {};
     return fail(std::move(written.error()));
   }
-  policies_.choose(id, *policy);
   return id;
 }
 
@@ -349,7 +346,7 @@ void Engine::exists(NamespaceId id, std::span<Probe> items) {
   assert(id < namespaces_.size() && namespaces_[id].used);
   for (Probe& item : items) {
     item.outcome = Outcome::invalid;
-    if (item.key.empty() || item.key.size() > key_bytes_limit) continue;
+    if (!is_key(item.key)) continue;
     item.outcome = has(hash(namespaces_[id], item.key)) ? Outcome::hit : Outcome::miss;
   }
 }
@@ -358,7 +355,7 @@ void Engine::erase(NamespaceId id, std::span<Probe> items) {
   const Lock lock(mutex_);
   assert(id < namespaces_.size() && namespaces_[id].used);
   for (Probe& item : items) {
-    if (item.key.empty() || item.key.size() > key_bytes_limit) {
+    if (!is_key(item.key)) {
       item.outcome = Outcome::invalid;
     } else {
       erase_one(hash(namespaces_[id], item.key), item);
@@ -383,7 +380,7 @@ std::size_t Engine::longest_prefix(NamespaceId id, std::span<const std::span<con
   std::vector<KvFacts> prompt;
   std::optional<std::size_t> length;
   for (const auto key : keys) {
-    if (key.empty() || key.size() > key_bytes_limit) break;
+    if (!is_key(key)) break;
     const bool first = prompt.empty();
     prompt.push_back({.key = hash(ns, key),
                       .parent = first ? KeyHash{} : prompt.back().key,
@@ -404,7 +401,7 @@ void Engine::pin(NamespaceId id, std::span<Probe> items) {
   const auto most = static_cast<std::uint64_t>(static_cast<double>(capacity) * settings_.pinned_share_max);
   for (Probe& item : items) {
     item.outcome = Outcome::invalid;
-    if (item.key.empty() || item.key.size() > key_bytes_limit) continue;
+    if (!is_key(item.key)) continue;
     const KeyHash key = hash(namespaces_[id], item.key);
     const auto entry = index_.find(key);
     item.outcome = Outcome::miss;
@@ -426,7 +423,7 @@ void Engine::unpin(NamespaceId id, std::span<const std::span<const std::byte>> k
   const Lock lock(mutex_);
   assert(id < namespaces_.size() && namespaces_[id].used);
   for (const auto key : keys) {
-    if (key.empty() || key.size() > key_bytes_limit) continue;
+    if (!is_key(key)) continue;
     const auto pinned = pins_.find(hash(namespaces_[id], key));
     if (pinned == pins_.end() || --pinned->second.count > 0) continue;
     pinned_pages_ -= pinned->second.pages;

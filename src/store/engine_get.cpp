@@ -172,7 +172,7 @@ void Engine::GetOp::end(Engine& engine, Outcome what) {
 // Queues the read of an item, or says at once how it ends. A block in memory goes to `in_memory` instead.
 Outcome Engine::begin_get(const Namespace& ns, Get& item, const Batch& batch, const std::shared_ptr<Pending>& pending,
                           std::shared_ptr<const MemoryBlock>& in_memory) {
-  if (item.key.empty() || item.key.size() > key_bytes_limit) return Outcome::invalid;
+  if (!is_key(item.key)) return Outcome::invalid;
   if (clock_.now() >= batch.deadline) {
     ++stats_.late;
     return Outcome::late;
@@ -209,7 +209,7 @@ void Engine::queue_get(const Namespace& ns, const BlockLocation& location, const
 
 Outcome Engine::begin_stage(const Namespace& ns, Probe& item, const Batch& batch,
                             const std::shared_ptr<Pending>& pending) {
-  if (item.key.empty() || item.key.size() > key_bytes_limit) return Outcome::invalid;
+  if (!is_key(item.key)) return Outcome::invalid;
   if (!memory_.takes(1)) return Outcome::rejected;
   if (clock_.now() >= batch.deadline) {
     ++stats_.late;

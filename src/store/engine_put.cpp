@@ -53,9 +53,8 @@ struct Engine::PutOp final : Engine::Op {
 // Limits; without the lock.
 Outcome Engine::PutOp::look(const Engine& engine) {
   const std::uint64_t bytes = bytes_of(data());
-  if (item.key.empty() || item.key.size() > key_bytes_limit || item.parent.size() > key_bytes_limit ||
-      item.attributes.size() > attribute_bytes_limit || bytes == 0 || bytes > engine.block_bytes_max_ ||
-      item.extents.size() > extents_limit) {
+  if (!is_key(item.key) || item.parent.size() > key_bytes_limit || item.attributes.size() > attribute_bytes_limit ||
+      bytes == 0 || bytes > engine.block_bytes_max_ || item.extents.size() > extents_limit) {
     return Outcome::invalid;
   }
   std::uint64_t from = 0;
