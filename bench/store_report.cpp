@@ -2,28 +2,27 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/statistics.h"
 #include "bench/store_measure.h"
 
 namespace artesian::bench {
 namespace {
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values.size() % 2 == 1 ? values[values.size() / 2]
-                                : (values[values.size() / 2 - 1] + values[values.size() / 2]) / 2;
+// 0 of nothing.
+double middle(std::vector<double> values) {
+  return values.empty() ? 0 : median(std::move(values));
 }
 
 double rate(const std::vector<StoreSample>& samples) {
   std::vector<double> values;
   for (const StoreSample& sample : samples) values.push_back(sample.bytes_per_second);
-  return median(std::move(values));
+  return middle(std::move(values));
 }
 
 double p99(const std::vector<StoreSample>& samples) {
   std::vector<double> values;
   for (const StoreSample& sample : samples) values.push_back(sample.p99_us);
-  return median(std::move(values));
+  return middle(std::move(values));
 }
 
 // Median of the ratios of pairs that were measured one after the other; 0 without.
@@ -32,7 +31,7 @@ double ratio(const std::vector<StoreSample>& ours, const std::vector<StoreSample
   for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
     if (theirs[i].bytes_per_second > 0) values.push_back(ours[i].bytes_per_second / theirs[i].bytes_per_second);
   }
-  return median(std::move(values));
+  return middle(std::move(values));
 }
 
 std::string cell(double bytes_per_second) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/units.h"
+#include "bench/statistics.h"
 
 namespace artesian::bench {
 
@@ -299,12 +300,6 @@ std::span<const WeightsCase> weights_cases() {
 
 bool is_goal_of(const WeightsCase& info, const Goal& goal) {
   return goal.section == "weights" && (goal.name == info.name || goal.name.starts_with(std::string(info.name) + "."));
-}
-
-double median(std::vector<double> values) {
-  const std::size_t half = values.size() / 2;
-  std::ranges::sort(values);
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 }  // namespace artesian::bench

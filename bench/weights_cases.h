@@ -82,7 +82,4 @@ std::span<const WeightsCase> weights_cases();
 
 bool is_goal_of(const WeightsCase& info, const Goal& goal);
 
-// Of a list that is not empty: the middle one, or the mean of the two in the middle.
-double median(std::vector<double> values);
-
 }  // namespace artesian::bench

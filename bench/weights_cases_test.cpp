@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "bench/statistics.h"
+
 namespace artesian::bench {
 namespace {
 

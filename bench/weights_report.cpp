@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "bench/statistics.h"
 
 namespace artesian::bench {
 
