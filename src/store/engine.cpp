@@ -327,13 +327,14 @@ Status Engine::erase_namespace(NamespaceId id) {
   return write_slot(lock, id);
 }
 
-// Somebody wants the block; where it lies in memory, too, what is on flash earns it.
-void Engine::touch(const Namespace& ns, const KeyHash& key) {
+// Somebody wants the block; where it lies in memory, too, what is on flash earns it. Where that is.
+std::optional<BlockEntry> Engine::touch(const Namespace& ns, const KeyHash& key) {
   const auto entry = index_.find(key);
-  if (!entry) return;
+  if (!entry) return entry;
   const KvFacts facts{.key = key, .pages = entry->location.pages};
   index_.set_policy(
       key, policies_.on_hit(static_cast<NamespaceId>(&ns - namespaces_.data()), facts, entry->policy, clock_.now()));
+  return entry;
 }
 
 // Whether a get would find it, as far as memory knows.

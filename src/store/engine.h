@@ -149,7 +149,7 @@ class Engine final : public Store {
   Status write_slot(Lock& lock, NamespaceId id);
   void forget(const KeyHash& key, const BlockLocation& location);
   bool has(const KeyHash& key) const;
-  void touch(const Namespace& ns, const KeyHash& key);
+  std::optional<BlockEntry> touch(const Namespace& ns, const KeyHash& key);
   void count_frame(std::uint64_t bytes);
   void erase_one(const KeyHash& key, Probe& item);
 

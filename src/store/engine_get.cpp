@@ -143,8 +143,10 @@ bool Engine::GetOp::finish(Engine& engine) {
   if (outcome == Outcome::hit) {
     ++(staged != nullptr ? stats.staged : stats.hits);
     // Not if it was erased, and perhaps put anew, meanwhile.
-    const auto now = engine.index_.find(key);
-    if (copy != nullptr && now && now->location == location) engine.memory_.insert(std::move(copy));
+    if (copy != nullptr) {
+      const auto now = engine.index_.find(key);
+      if (now && now->location == location) engine.memory_.insert(std::move(copy));
+    }
     stats.bytes_read += item.bytes;
   } else if (outcome == Outcome::corrupt) {
     ++stats.corrupt;
@@ -180,9 +182,8 @@ Outcome Engine::begin_get(const Namespace& ns, Get& item, const Batch& batch, co
   auto op = std::make_unique<GetOp>(item, pending);
   op->key = hash(ns, item.key);
   in_memory = memory_.find(op->key, ns.slot.digest, ns.slot.epoch, item.key);
-  touch(ns, op->key);
+  const auto entry = touch(ns, op->key);
   if (in_memory != nullptr) return in_memory->bytes > bytes_of(op->room()) ? Outcome::invalid : Outcome::none;
-  const auto entry = index_.find(op->key);
   if (!entry) {
     ++stats_.misses;
     return Outcome::miss;
