@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple, Union
 
 from . import _artesian
 
-__all__ = ["Block", "Hints", "Namespace", "Outcome", "Pins", "Store", "StoreError", "create", "open_or_create", "size"]
+__all__ = ["Block", "Hints", "Namespace", "Outcome", "Pins", "Store", "StoreError", "create", "key_of", "open_or_create", "size"]
 
 Path = Union[str, "os.PathLike[str]"]
 Buffer = Any  # an object with a buffer; collections.abc.Buffer is of Python 3.12
@@ -59,6 +60,7 @@ class Outcome(enum.IntEnum):
     INVALID = 9  # key, size or hints against the limits; for get, a buffer that is too small
 
 
+_KEY_LIMIT = 255
 _OUTCOMES = tuple(Outcome)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 
@@ -93,6 +95,12 @@ def size(text: Union[int, str]) -> int:
     if match is None:
         raise ValueError(f"'{text}' is no size; '8G' and '900M' are")
     return int(float(match[1]) * 1024 ** " KMGTP".index(match[2].upper() or " "))
+
+
+def key_of(text: str) -> bytes:
+    """A key from an engine's name of a block: itself, or its digest where it is too long for a key."""
+    key = text.encode()
+    return key if 0 < len(key) <= _KEY_LIMIT else b"sha256:" + hashlib.sha256(key).digest()
 
 
 def _paths(paths: Union[Path, Sequence[Path]]) -> list[str]:

@@ -18,6 +18,18 @@ _SETTINGS = ("config.json", "params.json", "adapter_config.json")
 _NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin")
 
 
+def model_folder(name: str, revision: str | None = None) -> str | None:
+    """Where the model's files are: the folder itself, or the one of the Hugging Face cache; None if neither is there."""
+    if os.path.exists(name):
+        return name
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
+    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    return os.path.dirname(found) if isinstance(found, str) else None
+
+
 def model_files(model: str | os.PathLike[str]) -> list[pathlib.Path]:
     """The files of a model that decide its KV: itself, or those of its folder."""
     path = pathlib.Path(model)

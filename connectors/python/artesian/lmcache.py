@@ -11,7 +11,6 @@ Threads: as LMCache calls it: submits from any thread, which never block, and on
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from typing import Any
 
@@ -20,12 +19,6 @@ from artesian import Outcome
 from artesian.fingerprint import fingerprint
 
 _LOG = logging.getLogger("lmcache.artesian")
-_KEY_LIMIT = 255
-
-
-def _key(text: str) -> bytes:
-    key = text.encode()
-    return key if len(key) <= _KEY_LIMIT else b"sha256:" + hashlib.sha256(key).digest()
 
 
 class ArtesianL2:
@@ -60,20 +53,20 @@ class ArtesianL2:
 
     def submit_batch_get(self, keys: list[str], buffers: list[memoryview]) -> int:
         sizes = [memoryview(buffer).nbytes for buffer in buffers]
-        tag = self._space.submit_get([_key(key) for key in keys], buffers, deadline=self._deadline)
+        tag = self._space.submit_get([artesian.key_of(key) for key in keys], buffers, deadline=self._deadline)
         self._gets[tag] = sizes
         return tag
 
     def submit_batch_set(self, keys: list[str], buffers: list[memoryview]) -> int:
-        tag = self._space.submit_put([_key(key) for key in keys], buffers)
+        tag = self._space.submit_put([artesian.key_of(key) for key in keys], buffers)
         self._sets.add(tag)
         return tag
 
     def submit_batch_exists(self, keys: list[str]) -> int:
-        return self._space.submit_exists([_key(key) for key in keys])
+        return self._space.submit_exists([artesian.key_of(key) for key in keys])
 
     def submit_batch_delete(self, keys: list[str]) -> int:
-        return self._space.submit_erase([_key(key) for key in keys])
+        return self._space.submit_erase([artesian.key_of(key) for key in keys])
 
     def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:
         """[(future, ok, error, an answer for each key)]. One bad block never fails its neighbours; a set is whole or not."""
@@ -99,6 +92,10 @@ class ArtesianL2:
             name = Outcome(outcome).name.lower()
             counts[name] = counts.get(name, 0) + 1
         return "artesian: " + ", ".join(f"{count} {name}" for name, count in counts.items())
+
+    def flush(self) -> None:
+        """What was stored before is durable when this returns. LMCache does not ask for it."""
+        self._store.flush()
 
     def stats(self) -> dict[str, Any]:
         return dict(self._store.stats())

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import artesian
 from artesian import Outcome
-from artesian.fingerprint import fingerprint
+from artesian.fingerprint import fingerprint, model_folder
 
 from vllm.logger import init_logger
 from vllm.v1.kv_offload.base import Locality, LookupResult, Medium, RequestOffloadingContext
@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from vllm.v1.kv_offload.tiering.backpressure import BackpressureDetector
 
 _LOG = init_logger("vllm.artesian")
-
-
-def model_folder(name: str) -> str | None:
-    """Where the model's files are: the folder itself, or the one of the Hugging Face cache; None if neither is there."""
-    if os.path.exists(name):
-        return name
-    try:
-        from huggingface_hub import try_to_load_from_cache
-    except ImportError:
-        return None
-    found = try_to_load_from_cache(name, "config.json")
-    return os.path.dirname(found) if isinstance(found, str) else None
 
 
 class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
