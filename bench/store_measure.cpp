@@ -70,6 +70,7 @@ class Measurement {
  private:
   StoreFilesOptions files() const {
     StoreFilesOptions files{.paths = {{.path = folder_ + "/store", .bytes = options_.bytes}}};
+    files.key_file = options_.key_file;
     files.engine.memory_bytes = 0;  // what is measured is the flash
     files.engine.report = options_.report;
     return files;

@@ -25,6 +25,7 @@ struct StoreBenchOptions {
   double seconds = 1;   // of one measurement of reads
   unsigned rounds = 3;  // each takes all subjects in turn
   bool peers = true;    // one file per block
+  std::string key_file; // the store is encrypted with that key; empty: it is not
   std::string fio;      // the program; empty: the drive alone is measured by our own loop
   std::function<void(double part, std::string_view what)> progress;
   std::function<void(std::string_view)> report;

@@ -78,6 +78,8 @@ typedef struct artesian_options {
   uint64_t block_bytes_max; /* 0: the default; at most 64 MiB */
   /* Where figures are served for Prometheus: "9464" (on this machine alone) or "address:port"; null: nowhere. */
   const char* metrics;
+  /* The store is, or is to be, encrypted with the key in this file: 32 bytes or 64 hex digits, mode 0600; null: not. */
+  const char* key_file;
 } artesian_options;
 
 /* Makes an empty store; space is taken at once. Files that are not empty are refused unless `overwrite` is not 0. */

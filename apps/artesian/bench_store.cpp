@@ -62,6 +62,7 @@ Action setup_bench_store(CLI::App& command, const Context& context) {
   command.add_option("--rounds", bench.rounds, "All subjects in turn, so many times")
       ->check(CLI::Range(1U, 100U))
       ->capture_default_str();
+  command.add_option("--key-file", bench.key_file, "The store is encrypted with the key in this file");
   command.add_flag("--no-peers", options->no_peers, "Without one file per block");
   command.add_flag("--json", options->json, "One JSON object");
   command.add_flag("--check", options->check, "Exit code 1 when a goal is missed");

@@ -34,7 +34,7 @@ constexpr std::size_t worker_threads = 2;  // a save does not hold up a restore
 
 struct ServeOptions {
   std::uint64_t kv_bytes = 0, memory = 0, staging_bytes = 4 * GiB, write_bytes_per_day = 0;
-  std::string kv_path, upstream, slot_folder, staging_parent = "/dev/shm", host, api_key_file;
+  std::string kv_path, key_file, upstream, slot_folder, staging_parent = "/dev/shm", host, api_key_file;
   std::optional<std::uint16_t> port;  // 0: one that is free
   bool share = false, quiet = false;
 };
@@ -70,6 +70,7 @@ Result<std::unique_ptr<Store>> open_kv(const Context& context, const ServeOption
   StoreFilesOptions files;
   files.paths = {{.path = path, .bytes = options.kv_bytes}};
   files.geometry.block_bytes_max = block_bytes_aim;
+  files.key_file = options.key_file;
   files.engine.report = say;
   const std::string file = is_folder(path) ? path + "/artesian.store" : path;
   if (!file_exists(file)) {
@@ -243,6 +244,8 @@ Action setup_serve(CLI::App& command, const Context& context) {
   add_size(command, "--kv", options->kv_bytes, "Flash that contexts may take; taken at once when the store is made");
   command.add_option("--kv-path", options->kv_path,
                      "Folder, file or block device of the store; else in the cache folder");
+  command.add_option("--key-file", options->key_file,
+                     "The store is, or is to be, encrypted with the key in this file: 32 bytes or 64 hex digits, mode 0600");
   add_size(command, "--memory", options->memory, "Open the weights door too, with so much memory for weights");
   command.add_option("--upstream", options->upstream, "A llama-server that runs already: http://host:port");
   command.add_option("--slot-dir", options->slot_folder, "Its --slot-save-path, which must be on this machine");

@@ -19,7 +19,7 @@ namespace {
 struct StoreOptions {
   std::vector<std::string> paths;
   NamespaceFields ns;
-  std::string key, file;
+  std::string key, file, key_file;
   std::uint64_t size = 0;
   StoreGeometry geometry;
   bool overwrite = false, json = false;
@@ -27,7 +27,7 @@ struct StoreOptions {
 using Options = std::shared_ptr<StoreOptions>;
 
 StoreFilesOptions files_of(const StoreOptions& options) {
-  StoreFilesOptions files{.geometry = options.geometry};
+  StoreFilesOptions files{.geometry = options.geometry, .key_file = options.key_file};
   for (const std::string& path : options.paths) files.paths.push_back({.path = path, .bytes = options.size});
   files.engine.report = [](std::string_view text) {
     std::fprintf(stderr, "artesian: store: %.*s\n", static_cast<int>(text.size()), text.data());
@@ -39,6 +39,8 @@ Options add_paths(CLI::App& command) {
   auto options = std::make_shared<StoreOptions>();
   command.add_option("--path", options->paths, "A file, folder or block device of the store; once for each")
       ->required();
+  command.add_option("--key-file", options->key_file,
+                     "The store is encrypted with the key in this file: 32 bytes or 64 hex digits, mode 0600");
   return options;
 }
 
@@ -275,6 +277,7 @@ Action setup_store_init(CLI::App& command, const Context&) {
            "Bytes that may be written a day, carried forward and frames with them; none if not given");
   command.add_flag("--overwrite", options->overwrite, "Also over a file that is not empty, or a block device");
   set_examples(command, {"artesian store init --path /mnt/nvme/kv --size 200G --write-budget 500G",
+                         "artesian store init --path /mnt/nvme/kv --size 200G --key-file ~/.config/kv.key",
                          "artesian store init --path /mnt/a --path /mnt/b --size 1T --segment 1G --block-max 64M"});
   return [options] { return init(*options); };
 }

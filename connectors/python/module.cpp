@@ -33,8 +33,10 @@ Value value_of(Result<Value> result) {
 }
 
 StoreFilesOptions files_of(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps,
-                           std::uint64_t memory_bytes, std::uint64_t buffer_bytes, std::uint32_t queue_depth) {
+                           std::uint64_t memory_bytes, std::uint64_t buffer_bytes, std::uint32_t queue_depth,
+                           const std::string& key_file) {
   StoreFilesOptions options;
+  options.key_file = key_file;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     options.paths.push_back({.path = paths[i], .bytes = i < caps.size() ? caps[i] : 0});
   }
@@ -45,8 +47,8 @@ StoreFilesOptions files_of(const std::vector<std::string>& paths, const std::vec
 }
 
 void create(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps, std::uint64_t segment_bytes,
-            std::uint64_t block_bytes_max, bool overwrite) {
-  StoreFilesOptions options = files_of(paths, caps, 0, 0, 0);
+            std::uint64_t block_bytes_max, bool overwrite, const std::string& key_file) {
+  StoreFilesOptions options = files_of(paths, caps, 0, 0, 0, key_file);
   if (segment_bytes > 0) options.geometry.segment_bytes = segment_bytes;
   if (block_bytes_max > 0) options.geometry.block_bytes_max = block_bytes_max;
   Status made;
@@ -109,8 +111,9 @@ class PyStore {
 
  public:
   PyStore(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps, std::uint64_t memory_bytes,
-          std::uint64_t buffer_bytes, std::uint32_t queue_depth, const std::string& metrics) {
-    const StoreFilesOptions options = files_of(paths, caps, memory_bytes, buffer_bytes, queue_depth);
+          std::uint64_t buffer_bytes, std::uint32_t queue_depth, const std::string& metrics,
+          const std::string& key_file) {
+    const StoreFilesOptions options = files_of(paths, caps, memory_bytes, buffer_bytes, queue_depth, key_file);
     Result<std::unique_ptr<Host>> host;
     {
       const nb::gil_scoped_release released;
@@ -296,12 +299,12 @@ class PyStore {
 NB_MODULE(_artesian, module) {
   module.def("set_error_class", [](nb::object error) { store_error = std::move(error); }, nb::arg("error"));
   module.def("create", &create, nb::arg("paths"), nb::arg("caps"), nb::arg("segment_bytes"), nb::arg("block_bytes_max"),
-             nb::arg("overwrite"));
+             nb::arg("overwrite"), nb::arg("key_file"));
   nb::class_<PyStore>(module, "Store")
       .def(nb::init<const std::vector<std::string>&, const std::vector<std::uint64_t>&, std::uint64_t, std::uint64_t,
-                    std::uint32_t, const std::string&>(),
+                    std::uint32_t, const std::string&, const std::string&>(),
            nb::arg("paths"), nb::arg("caps"), nb::arg("memory_bytes"), nb::arg("buffer_bytes"), nb::arg("queue_depth"),
-           nb::arg("metrics"))
+           nb::arg("metrics"), nb::arg("key_file"))
       .def("metrics_port", &PyStore::metrics_port)
       .def("close", &PyStore::close)
       .def("open_namespace", &PyStore::open_namespace, nb::arg("weights"), nb::arg("model"), nb::arg("dtype"),

@@ -48,8 +48,8 @@ Made make(std::size_t key, std::size_t parent, std::size_t attributes, std::size
   header.key = made.key;
   header.parent = made.parent;
   header.attributes = made.attributes;
-  made.pages.resize(record_header_pages(key, parent, attributes, extents) * store_page);
-  encode_record(header, made.extents, made.store, made.pages);
+  made.pages.resize(record_header_pages(key, parent, attributes, extents, false) * store_page);
+  EXPECT_TRUE(encode_record(header, made.extents, made.store, made.pages));
   return made;
 }
 

@@ -5,11 +5,13 @@
 
 #include "base/crc32c.h"
 #include "base/little_endian.h"
+#include "format/sealer.h"
 
 namespace artesian {
 namespace {
 
 constexpr std::uint32_t header_magic = 0x53545241;  // "ARTS"
+constexpr std::uint32_t frame_version = 1;
 constexpr std::uint32_t footer_magic = 0x46545241;  // "ARTF"
 
 // Begins alike in header and footer.
@@ -26,6 +28,8 @@ enum FrameAt : std::size_t {
   footer_index_page = 36,
   footer_index_crc = 40,
   footer_end_page = 44,
+  footer_nonce = 48,
+  footer_tag = 72,
 };
 
 enum EntryAt : std::size_t {
@@ -48,7 +52,7 @@ void begin_frame(std::span<std::byte> page, std::uint32_t magic, std::uint32_t s
   assert(page.size() == store_page);
   std::memset(page.data(), 0, page.size());
   store_le(page, at_magic, magic);
-  store_le(page, at_version, store_format_version);
+  store_le(page, at_version, frame_version);
   store_le(page, at_segment, segment);
   store_le(page, at_sequence, sequence);
   store_le(page, at_generation, generation);
@@ -60,7 +64,7 @@ Status check_frame(std::span<const std::byte> page, std::uint32_t magic, const I
   if (load_le<std::uint32_t>(page, at_crc) != store_crc(page, store)) {
     return fail(Code::corrupt, "the segment's {} is damaged", what);
   }
-  if (load_le<std::uint32_t>(page, at_version) != store_format_version) {
+  if (load_le<std::uint32_t>(page, at_version) != frame_version) {
     return fail(Code::corrupt, "the segment's {} is of no known version", what);
   }
   return {};
@@ -103,6 +107,8 @@ void encode_segment_footer(const SegmentFooter& footer, const Id& store, std::sp
   store_le(page, footer_index_page, footer.index_page);
   store_le(page, footer_index_crc, footer.index_crc);
   store_le(page, footer_end_page, footer.end_page);
+  store_nonce(page, footer_nonce, footer.nonce);
+  store_le(page, footer_tag, footer.tag);
   store_le(page, at_crc, store_crc(page, store));
 }
 
@@ -115,7 +121,9 @@ Result<SegmentFooter> parse_segment_footer(std::span<const std::byte> page, cons
                              .entries = load_le<std::uint32_t>(page, footer_entries),
                              .index_page = load_le<std::uint32_t>(page, footer_index_page),
                              .index_crc = load_le<std::uint32_t>(page, footer_index_crc),
-                             .end_page = load_le<std::uint32_t>(page, footer_end_page)};
+                             .end_page = load_le<std::uint32_t>(page, footer_end_page),
+                             .nonce = load_nonce(page, footer_nonce),
+                             .tag = load_le<GcmTag>(page, footer_tag)};
   const std::uint64_t pages = pages_of(std::uint64_t{footer.entries} * index_entry_bytes);
   if (footer.end_page == 0 || footer.end_page > footer.index_page || footer.index_page + pages + 1 != segment_pages) {
     return fail(Code::corrupt, "the segment's footer contradicts itself");
@@ -143,9 +151,39 @@ void encode_index(std::span<const IndexEntry> entries, std::span<std::byte> page
   }
 }
 
-Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, const SegmentFooter& footer) {
+namespace {
+
+// Of which segment an index is: cannot be put under another's footer.
+std::array<std::byte, 28> index_identity(const SegmentFooter& footer) {
+  std::array<std::byte, 28> bytes;
+  store_le(bytes, 0, footer.segment);
+  store_le(bytes, 4, footer.entries);
+  store_le(bytes, 8, footer.sequence);
+  store_le(bytes, 16, footer.generation);
+  store_le(bytes, 24, footer.end_page);
+  return bytes;
+}
+
+}  // namespace
+
+bool seal_index(const Seal& seal, SegmentFooter& footer, std::span<std::byte> pages) {
+  footer.nonce = seal.nonce;
+  return seal_part(seal.key, seal.nonce, 0, index_identity(footer), pages, pages.data(), footer.tag);
+}
+
+Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, const SegmentFooter& footer,
+                                            const Sealer* sealer) {
   if (pages.size() != footer.index_pages() * store_page || crc32c(pages) != footer.index_crc) {
     return fail(Code::corrupt, "the segment's index is damaged");
+  }
+  std::vector<std::byte> opened(sealer != nullptr ? pages.size() : 0);
+  if (sealer != nullptr) {
+    const auto key = sealer->key_of(scope_index, footer.nonce.opening);
+    if (!key) return fail(key.error());
+    if (!open_part(*key, footer.nonce, 0, index_identity(footer), pages, opened.data(), footer.tag)) {
+      return fail(Code::corrupt, "the segment's index is not what was sealed under this key");
+    }
+    pages = opened;
   }
   std::vector<IndexEntry> entries(footer.entries);
   for (std::size_t i = 0; i < entries.size(); ++i) {

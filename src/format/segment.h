@@ -28,6 +28,8 @@ struct SegmentFooter {
   std::uint32_t index_page = 0;
   std::uint32_t index_crc = 0;
   std::uint32_t end_page = 0;  // behind the last record
+  SealNonce nonce;             // of the index, where it is sealed
+  GcmTag tag{};
 
   std::uint32_t index_pages() const;
 };
@@ -53,7 +55,10 @@ constexpr std::uint32_t index_pages_of(std::uint64_t entries) {
   return static_cast<std::uint32_t>(pages_of(entries * index_entry_bytes));
 }
 void encode_index(std::span<const IndexEntry> entries, std::span<std::byte> pages);  // index_pages_of() pages
+// Encrypts an encoded index where it is; the footer, whose other fields are there, learns how. False: no memory.
+[[nodiscard]] bool seal_index(const Seal& seal, SegmentFooter& footer, std::span<std::byte> pages);
 // corrupt if an entry lies outside the records of its segment, which end at `end_page`.
-Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, const SegmentFooter& footer);
+Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, const SegmentFooter& footer,
+                                            const Sealer* sealer = nullptr);
 
 }  // namespace artesian

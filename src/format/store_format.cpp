@@ -8,13 +8,15 @@
 
 #include "base/crc32c.h"
 #include "base/little_endian.h"
+#include "format/sealer.h"
 
 namespace artesian {
 namespace {
 
 constexpr char superblock_magic[8] = {'A', 'R', 'T', 'E', 'S', 'I', 'A', 'N'};
 constexpr std::uint32_t slot_magic = 0x4E545241;  // "ARTN"
-constexpr std::uint32_t flag_weights = 1;
+constexpr std::uint32_t flag_weights = 1, flag_encrypted = 2;
+constexpr std::uint32_t slot_version = 1, sealed_slot_version = 2;
 
 // Where the fields of a superblock are.
 enum SuperblockAt : std::size_t {
@@ -32,7 +34,8 @@ enum SuperblockAt : std::size_t {
   sb_block_bytes_max = 88,
   sb_generation = 96,
   sb_secret = 104,
-  sb_written_bytes = 328,  // behind the fingerprint of an encryption key
+  sb_key_fingerprint = 296,
+  sb_written_bytes = 328,
   sb_made_ms = 336,
   sb_write_bytes_per_day = 344,
 };
@@ -46,7 +49,14 @@ enum SlotAt : std::size_t {
   ns_epoch = 24,
   ns_digest = 32,
   ns_text = 64,
+  // Sealed: in place of digest and text.
+  ns_nonce = 32,
+  ns_tag = 64,
+  ns_sealed = 80,
 };
+
+// What is sealed of a slot, from ns_sealed to the end of the page.
+enum SealedSlotAt : std::size_t { sealed_digest = 0, sealed_key = 32, sealed_text_bytes = 64, sealed_text = 68 };
 
 void append(std::string& to, const std::string& field) {
   const auto bytes = static_cast<std::uint32_t>(field.size());
@@ -91,10 +101,11 @@ void encode_superblock(const Superblock& sb, std::span<std::byte> page) {
   store_le(page, sb_data_offset, sb.data_offset);
   store_le(page, sb_segment_bytes, sb.segment_bytes);
   store_le(page, sb_segments, sb.segments);
-  store_le(page, sb_flags, flag_weights);
+  store_le(page, sb_flags, flag_weights | (sb.encrypted ? flag_encrypted : 0));
   store_le(page, sb_block_bytes_max, sb.block_bytes_max);
   store_le(page, sb_generation, sb.generation);
-  store_le(page, sb_secret, sb.secret);
+  if (!sb.encrypted) store_le(page, sb_secret, sb.secret);
+  store_le(page, sb_key_fingerprint, sb.key_fingerprint);
   store_le(page, sb_written_bytes, sb.written_bytes);
   store_le(page, sb_made_ms, sb.made_ms);
   store_le(page, sb_write_bytes_per_day, sb.write_bytes_per_day);
@@ -109,10 +120,12 @@ Result<Superblock> parse_superblock(std::span<const std::byte> page) {
   if (load_le<std::uint32_t>(page, sb_crc) != crc32c(page.subspan(sb_version))) {
     return fail(Code::corrupt, "the superblock is damaged");
   }
-  if (const auto version = load_le<std::uint32_t>(page, sb_version); version != store_format_version) {
-    return fail(Code::invalid, "the store has format {}, this program knows {}", version, store_format_version);
+  const auto version = load_le<std::uint32_t>(page, sb_version);
+  if (version == 0 || version > store_format_version) {
+    return fail(Code::invalid, "the store has format {}, this program knows 1 to {}", version, store_format_version);
   }
-  if (const auto flags = load_le<std::uint32_t>(page, sb_flags); flags != flag_weights) {
+  const auto flags = load_le<std::uint32_t>(page, sb_flags);
+  if ((flags & ~flag_encrypted) != flag_weights || (version == 1 && flags != flag_weights)) {
     return fail(Code::invalid, "the store uses features (flags {:#x}) that this program does not know", flags);
   }
   Superblock sb;
@@ -127,11 +140,40 @@ Result<Superblock> parse_superblock(std::span<const std::byte> page) {
   sb.block_bytes_max = load_le<std::uint64_t>(page, sb_block_bytes_max);
   sb.generation = load_le<std::uint64_t>(page, sb_generation);
   sb.secret = load_le<HashSecret>(page, sb_secret);
+  sb.encrypted = (flags & flag_encrypted) != 0;
+  sb.key_fingerprint = load_le<Sha256>(page, sb_key_fingerprint);
   sb.written_bytes = load_le<std::uint64_t>(page, sb_written_bytes);
   sb.made_ms = load_le<std::uint64_t>(page, sb_made_ms);
   sb.write_bytes_per_day = load_le<std::uint64_t>(page, sb_write_bytes_per_day);
   if (auto checked = check_superblock(sb); !checked) return fail(Code::corrupt, "{}", checked.error().message);
   return sb;
+}
+
+Result<Sha256> key_fingerprint(const SecretKey& key) {
+  return sha256(key.bytes);
+}
+
+Status check_key(const Superblock& superblock, const SecretKey* key) {
+  const auto beginning = [](const Sha256& fingerprint) {
+    std::string text;
+    for (const std::byte byte : std::span(fingerprint).first(4)) text += fmt::format("{:02x}", byte);
+    return text;
+  };
+  if (!superblock.encrypted) {
+    if (key != nullptr) return fail(Code::invalid, "the store is not encrypted, and a key was given");
+    return {};
+  }
+  if (key == nullptr) {
+    return fail(Code::invalid, "the store is encrypted, its key (fingerprint {}...) is needed to open it",
+                beginning(superblock.key_fingerprint));
+  }
+  const auto own = key_fingerprint(*key);
+  if (!own) return fail(own.error());
+  if (*own != superblock.key_fingerprint) {
+    return fail(Code::invalid, "the key given has the fingerprint {}..., the store's has {}...", beginning(*own),
+                beginning(superblock.key_fingerprint));
+  }
+  return {};
 }
 
 Result<NamespaceDigest> namespace_digest(const NamespaceFields& fields) {
@@ -148,32 +190,77 @@ Result<NamespaceDigest> namespace_digest(const NamespaceFields& fields) {
   return sha256(std::as_bytes(std::span(text)));
 }
 
-void encode_namespace_slot(const NamespaceSlot& slot, const Id& store, std::span<std::byte> page) {
+bool encode_namespace_slot(const NamespaceSlot& slot, const Id& store, std::span<std::byte> page, const Seal* seal) {
   assert(page.size() == store_page && slot.text.size() <= namespace_text_limit);
   std::memset(page.data(), 0, page.size());
   store_le(page, ns_magic, slot_magic);
-  store_le(page, ns_version, store_format_version);
-  store_le(page, ns_text_bytes, static_cast<std::uint32_t>(slot.text.size()));
+  store_le(page, ns_version, seal != nullptr ? sealed_slot_version : slot_version);
   store_le(page, ns_revision, slot.revision);
   store_le(page, ns_epoch, slot.epoch);
-  store_le(page, ns_digest, slot.digest);
-  std::memcpy(page.data() + ns_text, slot.text.data(), slot.text.size());
+  if (seal == nullptr) {
+    store_le(page, ns_text_bytes, static_cast<std::uint32_t>(slot.text.size()));
+    store_le(page, ns_digest, slot.digest);
+    std::memcpy(page.data() + ns_text, slot.text.data(), slot.text.size());
+  } else {
+    const auto inner = page.subspan(ns_sealed);
+    store_nonce(page, ns_nonce, seal->nonce);
+    store_le(inner, sealed_digest, slot.digest);
+    store_le(inner, sealed_key, slot.key.bytes);
+    store_le(inner, sealed_text_bytes, static_cast<std::uint32_t>(slot.text.size()));
+    std::memcpy(inner.data() + sealed_text, slot.text.data(), slot.text.size());
+    GcmTag tag{};
+    const bool sealed =
+        seal_part(seal->key, seal->nonce, 0, page.subspan(ns_version, ns_tag - ns_version), inner, inner.data(), tag);
+    store_le(page, ns_tag, tag);
+    if (!sealed) std::memset(page.data(), 0, page.size());
+    if (!sealed) return false;
+  }
   store_le(page, ns_crc, store_crc(page, store));
+  return true;
 }
 
-Result<NamespaceSlot> parse_namespace_slot(std::span<const std::byte> page, const Id& store) {
+namespace {
+
+Status open_slot(std::span<const std::byte> page, const Sealer& sealer, NamespaceSlot& slot) {
+  const SealNonce nonce = load_nonce(page, ns_nonce);
+  const auto key = sealer.key_of(scope_table, nonce.opening);
+  if (!key) return fail(key.error());
+  std::array<std::byte, store_page - ns_sealed> inner;
+  const auto sealed = page.subspan(ns_sealed);
+  const bool opened = open_part(*key, nonce, 0, page.subspan(ns_version, ns_tag - ns_version), sealed, inner.data(),
+                                load_le<GcmTag>(page, ns_tag));
+  const auto bytes = opened ? load_le<std::uint32_t>(inner, sealed_text_bytes) : 0;
+  if (!opened || bytes > namespace_text_limit) {
+    return fail(Code::corrupt, "the namespace slot is not what was sealed under this key");
+  }
+  slot.digest = load_le<NamespaceDigest>(inner, sealed_digest);
+  slot.key.bytes = load_le<decltype(slot.key.bytes)>(inner, sealed_key);
+  slot.text.assign(reinterpret_cast<const char*>(inner.data()) + sealed_text, bytes);
+  wipe(inner);
+  return {};
+}
+
+}  // namespace
+
+Result<NamespaceSlot> parse_namespace_slot(std::span<const std::byte> page, const Id& store, const Sealer* sealer) {
   assert(page.size() == store_page);
   if (load_le<std::uint32_t>(page, ns_magic) != slot_magic) return fail(Code::not_found, "the slot is empty");
   if (load_le<std::uint32_t>(page, ns_crc) != store_crc(page, store)) {
     return fail(Code::corrupt, "the namespace slot is damaged");
   }
+  // Not a plain one either in a store that has none: somebody else has put it there.
   const auto bytes = load_le<std::uint32_t>(page, ns_text_bytes);
-  if (load_le<std::uint32_t>(page, ns_version) != store_format_version || bytes > namespace_text_limit) {
+  if (load_le<std::uint32_t>(page, ns_version) != (sealer != nullptr ? sealed_slot_version : slot_version) ||
+      bytes > namespace_text_limit) {
     return fail(Code::corrupt, "the namespace slot is of no known version");
   }
   NamespaceSlot slot;
   slot.revision = load_le<std::uint64_t>(page, ns_revision);
   slot.epoch = load_le<std::uint64_t>(page, ns_epoch);
+  if (sealer != nullptr) {
+    if (auto opened = open_slot(page, *sealer, slot); !opened) return fail(std::move(opened.error()));
+    return slot;
+  }
   slot.digest = load_le<NamespaceDigest>(page, ns_digest);
   slot.text.assign(reinterpret_cast<const char*>(page.data()) + ns_text, bytes);
   return slot;

@@ -1,4 +1,4 @@
-// The KV store on flash, format 1 (docs/format.md): what all of it shares, the superblock of a path, the slots of its
+// The KV store on flash, format 2 (docs/format.md): what all of it shares, the superblock of a path, the slots of its
 // namespace table, and the hash that a block is found under. Bytes in, facts out; every byte read is taken for hostile.
 //
 // Threads: pure functions and values. Sizes in bytes, pages of 4 KiB. Errors: corrupt with a sentence that the caller
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "artesian/namespace.h"
+#include "base/aes_gcm.h"
 #include "base/key_hash.h"
 #include "base/result.h"
 #include "base/sha256.h"
@@ -20,7 +21,11 @@
 
 namespace artesian {
 
-constexpr std::uint32_t store_format_version = 1;
+class Sealer;
+struct Seal;
+
+// Format 1 is format 2 without encryption and pins; it is opened, and made format 2 by that.
+constexpr std::uint32_t store_format_version = 2;
 constexpr std::uint64_t store_page = 4096;
 constexpr std::uint64_t block_bytes_limit = 64 * MiB;
 constexpr std::size_t key_bytes_limit = 255;
@@ -62,6 +67,8 @@ struct Superblock {
   std::uint64_t written_bytes = 0;        // to the whole store since it was made, as far as known when this was written
   std::uint64_t made_ms = 0;              // Unix time from which they count; 0: not known
   std::uint64_t write_bytes_per_day = 0;  // budget of the whole store; 0: no limit
+  bool encrypted = false;                 // then the secret is not on flash but derived from the key
+  Sha256 key_fingerprint{};               // SHA-256 of the key
 
   std::uint64_t file_bytes() const { return data_offset + segments * segment_bytes; }
   std::uint64_t segment_offset(std::uint32_t segment) const { return data_offset + segment * segment_bytes; }
@@ -73,6 +80,10 @@ Status check_superblock(const Superblock& superblock);
 void encode_superblock(const Superblock& superblock, std::span<std::byte> page);
 Result<Superblock> parse_superblock(std::span<const std::byte> page);
 
+// Whether the store is opened with that key, or none (null): invalid with a sentence that names fingerprints alone.
+Status check_key(const Superblock& superblock, const SecretKey* key);
+Result<Sha256> key_fingerprint(const SecretKey& key);
+
 // Of all fields, salt included.
 Result<NamespaceDigest> namespace_digest(const NamespaceFields& fields);
 
@@ -81,13 +92,17 @@ struct NamespaceSlot {
   std::uint64_t epoch = 0;
   NamespaceDigest digest{};
   std::string text;  // JSON for people, at most namespace_text_limit bytes
+  SecretKey key;     // of its records, in an encrypted store
 };
 constexpr std::size_t namespace_text_limit = 3072;
 constexpr std::uint64_t namespace_slot_offset(std::uint32_t slot, std::uint32_t copy) {
   return namespace_table_offset + (slot * 2 + copy) * store_page;
 }
-void encode_namespace_slot(const NamespaceSlot& slot, const Id& store, std::span<std::byte> page);
-Result<NamespaceSlot> parse_namespace_slot(std::span<const std::byte> page, const Id& store);
+// With a seal all but revision and epoch is sealed under it; false if there was no memory for that.
+[[nodiscard]] bool encode_namespace_slot(const NamespaceSlot& slot, const Id& store, std::span<std::byte> page,
+                                         const Seal* seal = nullptr);
+Result<NamespaceSlot> parse_namespace_slot(std::span<const std::byte> page, const Id& store,
+                                           const Sealer* sealer = nullptr);
 
 // Of namespace, epoch and key (1 to 255 bytes).
 KeyHash hash_key(const HashSecret& secret, const NamespaceDigest& ns, std::uint64_t epoch,

@@ -47,7 +47,7 @@ TEST(Superblock, IsWhereTheDocumentSaysItIs) {
   Page page;
   encode_superblock(some_superblock(), page);
   EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(page.data()), 8), "ARTESIAN");
-  EXPECT_EQ(page[12], std::byte{1});  // version
+  EXPECT_EQ(page[12], std::byte{2});  // version
   EXPECT_EQ(page[16], std::byte{7});  // revision
   EXPECT_EQ(page[24], std::byte{1});  // store id
   EXPECT_EQ(page[80], std::byte{40});
@@ -87,7 +87,7 @@ TEST(NamespaceSlot, ComesBackAndOnlyInItsOwnStore) {
   Id store{}, other{};
   other[15] = std::byte{1};
   Page page;
-  encode_namespace_slot(slot, store, page);
+  ASSERT_TRUE(encode_namespace_slot(slot, store, page));
   const auto back = parse_namespace_slot(page, store);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(back->revision, 3U);

@@ -241,6 +241,7 @@ artesian::StoreFilesOptions files_of(const artesian_options& given) {
   for (std::size_t i = 0; i < given.path_count; ++i) {
     files.paths.push_back({.path = text_of(given.paths[i]), .bytes = given.caps == nullptr ? 0 : given.caps[i]});
   }
+  files.key_file = text_of(given.key_file);
   files.engine.memory_bytes = given.memory_bytes;
   if (given.buffer_bytes > 0) files.engine.buffer_bytes_max = given.buffer_bytes;
   if (given.queue_depth > 0) files.queue_depth_max = given.queue_depth;

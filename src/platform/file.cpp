@@ -146,6 +146,12 @@ Status File::truncate(std::uint64_t bytes) const {
   return fail(Code::device_failed, "{}: cannot be cut to {} bytes: {}", path_, bytes, std::strerror(errno));
 }
 
+Result<bool> File::owner_only() const {
+  struct stat info{};
+  if (::fstat(fd_, &info) != 0) return fail(Code::device_failed, "{}: {}", path_, std::strerror(errno));
+  return (info.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
 bool File::block_device() const {
   struct stat facts{};
   return ::fstat(fd_, &facts) == 0 && S_ISBLK(facts.st_mode);

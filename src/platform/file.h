@@ -45,6 +45,7 @@ class File {
   // shows. 0 without.
   std::uint32_t direct_alignment() const { return direct_alignment_; }
   bool block_device() const;
+  Result<bool> owner_only() const;     // nobody but its owner may read or write it
   Result<std::uint64_t> size() const;  // of a file or a block device, now
 
   // One pread or pwrite, EINTR retried; how many bytes moved (0 at the end of the file).

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <vector>
 
+#include "base/gather.h"
 #include "codec/codec.h"
 #include "format/record.h"
-#include "store/gather.h"
 
 namespace artesian {
 

@@ -29,7 +29,8 @@ Result<std::unique_ptr<Engine>> Engine::open(Device& device, const Clock& clock,
     return fail(Code::invalid, "{}: has an alignment of {}, a store needs {}", device.facts().name,
                 device.facts().alignment, store_page);
   }
-  auto opened = open_store_layout(device, settings.report);
+  auto opened = open_store_layout(device, settings.keys ? &*settings.keys : nullptr, settings.report);
+  settings.keys.reset();  // the sealer has them
   if (!opened) return fail(std::move(opened.error()));
   std::uint64_t bytes = 0, segments = 0;
   for (OpenedPath& path : opened->paths) {
@@ -52,6 +53,7 @@ Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, Open
       settings_(std::move(settings)),
       store_(opened.paths.front().superblock.store),
       secret_(opened.paths.front().superblock.secret),
+      sealer_(std::move(opened.sealer)),
       block_bytes_max_(opened.paths.front().superblock.block_bytes_max),
       opened_(clock.now()),
       buffers_(settings_.buffer_bytes_max),
@@ -61,6 +63,7 @@ Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, Open
                                               ? settings_.write_bytes_per_day
                                               : opened.paths.front().superblock.write_bytes_per_day),
       segments_(opened.paths),
+      old_slots_(opened.old_slots.begin(), opened.old_slots.end()),
       generation_(opened.generation),
       reclaims_(opened.paths.size()) {
   for (const OpenedPath& path : opened.paths) {
@@ -115,13 +118,25 @@ Status Engine::recover() {
   apply_erasures(erasures);
   generation_ += generations_an_opening;
   write_superblocks();
+  // A crash, or a path that was away, has left the key of what was erased on flash.
+  if (sealer_ == nullptr) return {};
+  Lock lock(mutex_);
+  for (const NamespaceId slot : std::exchange(old_slots_, {})) {
+    for (int copy = 0; copy < 2; ++copy) {
+      const auto written = write_slot(lock, slot);
+      if (!written && settings_.report) {
+        settings_.report(written.error().message + "; the key of an erased namespace may still be there");
+      }
+    }
+  }
   return {};
 }
 
 Status Engine::recover_path(std::size_t number) {
   Segments::Path& path = segments_.paths()[number];
   const OpenedPath opened{.file = path.file, .superblock = path.superblock};
-  auto found = find_segments(device_, opened, [&](FoundSegment& segment) { take_found(number, segment); });
+  auto found =
+      find_segments(device_, opened, sealer_.get(), [&](FoundSegment& segment) { take_found(number, segment); });
   if (!found) return found;
   // Of the tails the last one of each class goes on; nothing good lies behind its end.
   for (std::uint32_t i = path.first; i < path.first + path.superblock.segments; ++i) {
@@ -188,7 +203,7 @@ std::uint64_t Engine::generation_on_flash(const KeyHash& key, const BlockLocatio
   const auto memory = buffers_.take_small(location.header_pages * store_page);
   const Segments::Path& path = segments_.path_of(location.segment);
   if (!memory || !io.read(path.file, segments_.offset(location.segment, location.page), memory.span())) return 0;
-  const auto record = parse_record(memory.span(), store_);
+  const auto record = parse_record(memory.span(), store_, sealer_.get());
   const bool same = record && record->page == location.page && !record->key.empty() &&
                     record->sequence == segments_[location.segment].sequence &&
                     hash_key(secret_, record->ns, record->epoch, record->key) == key;
@@ -233,17 +248,25 @@ struct Engine::PageOp final : Engine::Op {
 Status Engine::write_slot(Lock& lock, NamespaceId id) {
   NamespaceSlot& slot = namespaces_[id].slot;
   ++slot.revision;
+  std::optional<Seal> seal;
+  if (sealer_ != nullptr) {
+    auto next = sealer_->next(scope_table);
+    if (!next) return fail(std::move(next.error()));
+    seal = std::move(*next);
+  }
   std::vector<std::unique_ptr<PageOp>> ops;
   for (std::size_t i = 0; i < segments_.paths().size(); ++i) {
     ops.push_back(std::make_unique<PageOp>());
     ops.back()->buffer = buffers_.take_small(store_page);
-    if (!ops.back()->buffer) return fail(Code::rejected, "there is no memory for a page of the namespace table");
+    if (!ops.back()->buffer ||
+        !encode_namespace_slot(slot, store_, ops.back()->buffer.span(), seal ? &*seal : nullptr)) {
+      return fail(Code::rejected, "there is no memory for a page of the namespace table");
+    }
   }
   std::size_t left = 0;
   bool well = true;
   for (Segments::Path& path : segments_.paths()) {
     auto op = std::move(ops[left]);
-    encode_namespace_slot(slot, store_, op->buffer.span());
     op->request.file = path.file;
     op->request.offset = namespace_slot_offset(id, slot.revision % 2);
     op->done = [&](bool good) {
@@ -300,8 +323,13 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   if (place == namespaces_.end()) {
     return fail(Code::rejected, "the store has {} namespaces, there is no room for more", namespaces_.size());
   }
-  place->slot = {.revision = 0, .epoch = ++generation_, .digest = *digest, .text = std::move(line)};
+  place->slot = {.digest = *digest, .text = std::move(line)};
+  place->slot.revision = 0;
   const NamespaceId id = use();
+  if (auto begun = begin_epoch(id); !begun) {
+    namespaces_[id] = {};
+    return fail(std::move(begun.error()));
+  }
   if (auto written = write_slot(lock, id); !written) {
     namespaces_[id] = {};
     return fail(std::move(written.error()));
@@ -323,8 +351,27 @@ std::vector<NamespaceFacts> Engine::namespaces() {
 Status Engine::erase_namespace(NamespaceId id) {
   Lock lock(mutex_);
   assert(id < namespaces_.size() && namespaces_[id].used);
-  namespaces_[id].slot.epoch = ++generation_;  // from here on no older block is found, in memory neither
-  return write_slot(lock, id);
+  if (auto begun = begin_epoch(id); !begun) return begun;
+  if (auto written = write_slot(lock, id); !written || sealer_ == nullptr) return written;
+  return write_slot(lock, id);  // over the other copy, which has the key
+}
+
+SealScope Engine::scope_of(NamespaceId id) const {
+  return {.slot = static_cast<std::uint16_t>(id), .epoch = namespaces_[id].slot.epoch};
+}
+
+// From here on no older block of the namespace is found, in memory neither, and none that is sealed can be read.
+Status Engine::begin_epoch(NamespaceId id) {
+  NamespaceSlot& slot = namespaces_[id].slot;
+  const std::uint64_t epoch = generation_ + 1;
+  if (sealer_ != nullptr) {
+    auto key = sealer_->new_namespace_key(epoch);
+    if (!key) return fail(std::move(key.error()));
+    slot.key = *key;
+    sealer_->use_namespace({.slot = static_cast<std::uint16_t>(id), .epoch = epoch}, *key);
+  }
+  slot.epoch = generation_ = epoch;
+  return {};
 }
 
 // Somebody wants the block; where it lies in memory, too, what is on flash earns it. Where that is.

@@ -17,12 +17,12 @@
 #include <unordered_set>
 
 #include "artesian/store.h"
+#include "base/gather.h"
 #include "device/device.h"
 #include "store/block_index.h"
 #include "store/block_policies.h"
 #include "store/buffer_pool.h"
 #include "store/codec_pool.h"
-#include "store/gather.h"
 #include "store/layout.h"
 #include "store/memory_tier.h"
 #include "store/recovery.h"
@@ -43,6 +43,7 @@ struct EngineSettings {
   std::uint64_t memory_bytes = 0;  // of the memory tier, bookkeeping included
   bool memory_on_put = true;       // what is stored goes there as well
   bool memory_on_get = true;       // what is read from flash, too
+  std::optional<StoreKeys> keys;   // of an encrypted store
   std::function<void(std::string_view)> report;
 };
 
@@ -147,6 +148,8 @@ class Engine final : public Store {
   std::uint64_t generation_on_flash(const KeyHash& key, const BlockLocation& location);
   KeyHash hash(const Namespace& ns, std::span<const std::byte> key) const;
   Status write_slot(Lock& lock, NamespaceId id);
+  Status begin_epoch(NamespaceId id);
+  SealScope scope_of(NamespaceId id) const;
   void forget(const KeyHash& key, const BlockLocation& location);
   bool has(const KeyHash& key) const;
   std::optional<BlockEntry> touch(const Namespace& ns, const KeyHash& key);
@@ -198,8 +201,8 @@ class Engine final : public Store {
   bool writes_before(std::uint64_t ticket) const { return !tickets_.empty() && *tickets_.begin() < ticket; }
 
   // engine_scan.cpp
-  std::optional<RecordHeader> record_at(std::span<const std::byte> bytes, const IndexedBlock& block,
-                                        std::uint64_t sequence) const;
+  Result<RecordHeader> record_at(std::span<const std::byte> bytes, const IndexedBlock& block,
+                                 std::uint64_t sequence) const;
   void scan(bool whole, const std::function<void(ScanOp&)>& seen, const std::function<bool(Lock&)>& go_on);
 
   // engine_reclaim.cpp
@@ -216,6 +219,7 @@ class Engine final : public Store {
   EngineSettings settings_;
   Id store_{};
   HashSecret secret_{};
+  std::shared_ptr<Sealer> sealer_;  // null: the store is not encrypted
   std::uint64_t block_bytes_max_ = 0;
   Nanos opened_{0};
   CodecPool codecs_;
@@ -230,6 +234,7 @@ class Engine final : public Store {
   BlockPolicies policies_;
   Segments segments_;
   std::vector<Namespace> namespaces_;
+  std::set<NamespaceId> old_slots_;               // of which a copy of before their erasure is on flash
   std::uint64_t generation_ = 0;                  // the last one given out; sequences come from it, too
   std::vector<std::optional<Reclaim>> reclaims_;  // one a path
   bool wiping_ = false;                           // one at a time

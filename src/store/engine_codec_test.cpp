@@ -24,18 +24,20 @@ std::vector<std::byte> bf16_block(std::uint64_t bytes, unsigned seed) {
   return block;
 }
 
-class EngineCodecTest : public testing::Test {
+class EngineCodecTest : public testing::TestWithParam<bool> {
  protected:
+  StoreKind kind_{GetParam()};
+
   void open(const std::string& codec, std::uint64_t memory_bytes = 0) {
     if (device_ == nullptr) {
       device_ = std::make_unique<MemoryDevice>(empty_files(1, 16));
-      ASSERT_TRUE(format_store(*device_, small_geometry, some_identity(1)));
+      ASSERT_TRUE(format_store(*device_, small_geometry, kind_.identity(1)));
     }
     engine_.reset();
     EngineSettings settings;
     settings.memory_bytes = memory_bytes;
     settings.memory_on_put = settings.memory_on_get = false;
-    auto engine = Engine::open(*device_, clock_, settings);
+    auto engine = Engine::open(*device_, clock_, kind_.settings(settings));
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = std::move(*engine);
     NamespaceFields fields = some_fields();
@@ -72,7 +74,7 @@ class EngineCodecTest : public testing::Test {
   NamespaceId ns_ = 0;
 };
 
-TEST_F(EngineCodecTest, Bf16TakesLessRoomAndComesBackAsItWas) {
+TEST_P(EngineCodecTest, Bf16TakesLessRoomAndComesBackAsItWas) {
   open("exponent");
   const auto block = bf16_block(160'000, 1);
   const std::vector<std::uint32_t> layers{40'000, 40'001, 1, 79'998};
@@ -89,7 +91,7 @@ TEST_F(EngineCodecTest, Bf16TakesLessRoomAndComesBackAsItWas) {
   EXPECT_EQ(engine_->verify({})->bad, 0U);
 }
 
-TEST_F(EngineCodecTest, WhatDoesNotShrinkIsStoredAsItIs) {
+TEST_P(EngineCodecTest, WhatDoesNotShrinkIsStoredAsItIs) {
   open("exponent");
   std::vector<std::byte> noise(100'000);
   fill_block(1, 1, noise);
@@ -101,7 +103,7 @@ TEST_F(EngineCodecTest, WhatDoesNotShrinkIsStoredAsItIs) {
   EXPECT_TRUE(comes_back(2, little));
 }
 
-TEST_F(EngineCodecTest, CodedBlocksAreCarriedForwardAsTheyAre) {
+TEST_P(EngineCodecTest, CodedBlocksAreCarriedForwardAsTheyAre) {
   open("exponent");
   const auto kept = bf16_block(120'000, 3);
   ASSERT_EQ(put(0, kept), Outcome::stored);
@@ -117,7 +119,7 @@ TEST_F(EngineCodecTest, CodedBlocksAreCarriedForwardAsTheyAre) {
   EXPECT_TRUE(comes_back(0, kept));
 }
 
-TEST_F(EngineCodecTest, AnUnknownCodecIsRefused) {
+TEST_P(EngineCodecTest, AnUnknownCodecIsRefused) {
   open("none");
   NamespaceFields fields = some_fields("other");
   fields.codec = "zip";
@@ -126,7 +128,7 @@ TEST_F(EngineCodecTest, AnUnknownCodecIsRefused) {
   EXPECT_EQ(ns.error().message, "'zip' is no codec of a store's");
 }
 
-TEST_F(EngineCodecTest, AStagedBlockIsReadFromMemory) {
+TEST_P(EngineCodecTest, AStagedBlockIsReadFromMemory) {
   for (const std::string codec : {"none", "exponent"}) {
     engine_.reset();
     device_.reset();
@@ -147,7 +149,7 @@ TEST_F(EngineCodecTest, AStagedBlockIsReadFromMemory) {
   }
 }
 
-TEST_F(EngineCodecTest, StagingKnowsItsLimits) {
+TEST_P(EngineCodecTest, StagingKnowsItsLimits) {
   open("none", 64 * KiB);
   const auto block = bf16_block(100'000, 5);
   ASSERT_EQ(put(1, block), Outcome::stored);
@@ -165,6 +167,8 @@ TEST_F(EngineCodecTest, StagingKnowsItsLimits) {
   open("none");
   EXPECT_EQ(stage({}), Outcome::rejected);  // no tier at all
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, EngineCodecTest, testing::Bool(), StoreKind::name);
 
 }  // namespace
 }  // namespace artesian

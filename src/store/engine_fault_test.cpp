@@ -11,8 +11,8 @@ constexpr std::uint64_t block_numbers = 60;
 
 class FaultRun {
  public:
-  explicit FaultRun(std::uint64_t seed) : random_(seed), memory_(empty_files(2, 8)) {
-    EXPECT_TRUE(format_store(memory_, small_geometry, some_identity(2)));
+  FaultRun(bool encrypted, std::uint64_t seed) : kind_(encrypted), random_(seed), memory_(empty_files(2, 8)) {
+    EXPECT_TRUE(format_store(memory_, small_geometry, kind_.identity(2)));
   }
 
   // Some hundred steps in an engine of its own. False if a wrong byte was seen.
@@ -48,13 +48,14 @@ class FaultRun {
 
  private:
   std::unique_ptr<Engine> open(Device& device) {
-    if (auto engine = Engine::open(device, clock_, {})) return std::move(*engine);
+    if (auto engine = Engine::open(device, clock_, kind_.settings())) return std::move(*engine);
     // A superblock that cannot be read just now, or is gone: then it is a new store.
-    if (Engine::open(memory_, clock_, {})) return nullptr;
-    EXPECT_TRUE(format_store(memory_, small_geometry, some_identity(2)));
+    if (Engine::open(memory_, clock_, kind_.settings())) return nullptr;
+    EXPECT_TRUE(format_store(memory_, small_geometry, kind_.identity(2)));
     return nullptr;
   }
 
+  StoreKind kind_;
   ManualClock clock_;
   std::mt19937_64 random_;
   MemoryDevice memory_;
@@ -62,11 +63,13 @@ class FaultRun {
   std::uint64_t faults_ = 0, hits_ = 0, flushes_ = 0;
 };
 
-TEST(EngineFaults, ALyingDeviceNeverMakesAWrongBlock) {
+class EngineFaults : public testing::TestWithParam<bool> {};
+
+TEST_P(EngineFaults, ALyingDeviceNeverMakesAWrongBlock) {
   std::uint64_t faults = 0, hits = 0;
   const std::uint64_t seeds = test_seeds(10);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    FaultRun run(seed);
+    FaultRun run(GetParam(), seed);
     for (std::uint64_t life = 0; life < 4; ++life) {
       const FaultPlan plan{.seed = seed * 100 + life,
                            .error_rate = 0.02,
@@ -86,11 +89,11 @@ TEST(EngineFaults, ALyingDeviceNeverMakesAWrongBlock) {
   EXPECT_GT(hits, 20 * seeds);
 }
 
-TEST(EngineFaults, ADeviceThatErrsButDoesNotLieGivesTheLastVersionOrNone) {
+TEST_P(EngineFaults, ADeviceThatErrsButDoesNotLieGivesTheLastVersionOrNone) {
   std::uint64_t faults = 0, hits = 0, flushes = 0;
   const std::uint64_t seeds = test_seeds(10);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    FaultRun run(seed);
+    FaultRun run(GetParam(), seed);
     const FaultPlan plan{.seed = seed,
                          .error_rate = 0.05,
                          .short_rate = 0.05,
@@ -106,20 +109,21 @@ TEST(EngineFaults, ADeviceThatErrsButDoesNotLieGivesTheLastVersionOrNone) {
   EXPECT_GT(flushes, 0U);
 }
 
-TEST(EngineFaults, ADeadDeviceAnswersEverythingWithFailure) {
+TEST_P(EngineFaults, ADeadDeviceAnswersEverythingWithFailure) {
+  StoreKind kind(GetParam());
   MemoryDevice memory(empty_files(1, 8));
-  ASSERT_TRUE(format_store(memory, small_geometry, some_identity(1)));
+  ASSERT_TRUE(format_store(memory, small_geometry, kind.identity(1)));
   ManualClock clock;
   std::uint64_t stored = 0;
   {
-    auto engine = Engine::open(memory, clock, {}).value();
+    auto engine = Engine::open(memory, clock, kind.settings()).value();
     OneByOne one(*engine, engine->open_namespace(some_fields()).value());
     for (std::uint64_t i = 0; i < 10; ++i) stored += one.put(i, 20'000) == Outcome::stored ? 1 : 0;
     ASSERT_TRUE(engine->flush());
   }
   ASSERT_EQ(stored, 10U);
   FaultyDevice device(memory, {.fail_completion = 200, .fail_from_then_on = true});
-  auto engine = Engine::open(device, clock, {}).value();
+  auto engine = Engine::open(device, clock, kind.settings()).value();
   OneByOne one(*engine, engine->open_namespace(some_fields()).value());
   while (device.completions() < 200) one.get(1);
   for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(one.get(i), Outcome::failed);
@@ -146,24 +150,27 @@ void scenario(Engine& engine, bool& right) {
   static_cast<void>(engine.verify(nullptr));
 }
 
-TEST(EngineFaults, TheNthCompletionOrSubmitFails) {
+TEST_P(EngineFaults, TheNthCompletionOrSubmitFails) {
+  StoreKind kind(GetParam());
   for (const bool submits : {false, true}) {
     std::uint64_t n = 1, last = UINT64_MAX;
     for (; n <= last; n += 1 + n / 6) {
       MemoryDevice memory(empty_files(1, 6));
-      ASSERT_TRUE(format_store(memory, small_geometry, some_identity(1)));
+      ASSERT_TRUE(format_store(memory, small_geometry, kind.identity(1)));
       FaultPlan plan;
       (submits ? plan.fail_submit : plan.fail_completion) = n;
       FaultyDevice device(memory, plan);
       ManualClock clock;
       bool right = true;
-      if (auto engine = Engine::open(device, clock, {})) scenario(**engine, right);
+      if (auto engine = Engine::open(device, clock, kind.settings())) scenario(**engine, right);
       ASSERT_TRUE(right) << (submits ? "submit " : "completion ") << n;
       if (device.faults() == 0) last = n;
     }
     EXPECT_GT(last, 100U);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, EngineFaults, testing::Bool(), StoreKind::name);
 
 }  // namespace
 }  // namespace artesian

@@ -91,7 +91,8 @@ void Engine::GetOp::check(Engine& engine) {
 }
 
 Outcome Engine::GetOp::verify(Engine& engine) {
-  const auto record = parse_record(buffer.span().first(header_bytes()), engine.store_);
+  const auto record = parse_record(buffer.span().first(header_bytes()), engine.store_, engine.sealer_.get());
+  if (!record && record.error().code == Code::not_found) return Outcome::miss;  // erased meanwhile, with its namespace
   if (!record || record->kind != RecordKind::block) return Outcome::corrupt;
   const bool same = record->segment == number_in_path && record->page == location.page &&
                     record->sequence == sequence && record->pages() == location.pages &&
@@ -104,12 +105,18 @@ Outcome Engine::GetOp::verify(Engine& engine) {
     own.buffer = {own_memory.get(), record->raw_bytes};
   }
   if (record->raw_bytes > bytes_of(room())) return Outcome::invalid;
-  std::vector<std::span<const std::byte>> payload;
+  std::vector<std::span<std::byte>> stored;
   for (std::uint64_t left = record->stored_bytes; const auto& piece : std::span(pieces).subspan(1)) {
-    payload.push_back(piece.first(std::min<std::uint64_t>(left, piece.size())));
-    left -= payload.back().size();
+    stored.push_back(piece.first(std::min<std::uint64_t>(left, piece.size())));
+    left -= stored.back().size();
   }
-  if (!verify_payload(*record, payload)) return Outcome::corrupt;
+  std::vector<std::span<const std::byte>> payload(stored.begin(), stored.end());
+  if (engine.sealer_ != nullptr) {
+    const auto opened = open_payload(*record, *engine.sealer_, stored);
+    if (!opened) return opened.error().code == Code::not_found ? Outcome::miss : Outcome::corrupt;
+  } else if (!verify_payload(*record, payload)) {
+    return Outcome::corrupt;
+  }
   if (location.coded) {
     if (!engine.codecs_.decode(*record, payload.front(), room())) return Outcome::corrupt;
     payload.assign(room().begin(), room().end());
@@ -153,6 +160,9 @@ bool Engine::GetOp::finish(Engine& engine) {
     engine.forget(key, location);
   } else if (outcome == Outcome::failed) {
     ++stats.failed;
+  } else if (outcome == Outcome::miss) {
+    ++stats.misses;
+    engine.forget(key, location);
   }
   end(engine, outcome);
   return true;

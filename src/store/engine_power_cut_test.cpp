@@ -40,11 +40,11 @@ void run(Engine& engine, const Scenario& plan, StoreModel& model, std::set<std::
   }
 }
 
-void check(const PowerCutDevice::Content& content, const Scenario& plan, StoreModel model,
+void check(StoreKind& kind, const PowerCutDevice::Content& content, const Scenario& plan, StoreModel model,
            const std::set<std::uint64_t>& pinned, const std::string& where) {
   MemoryDevice device(content);
   ManualClock clock;
-  auto engine = Engine::open(device, clock, {});
+  auto engine = Engine::open(device, clock, kind.settings());
   ASSERT_TRUE(engine) << where << ": " << engine.error().message;
   const auto ns = (*engine)->open_namespace(some_fields());
   ASSERT_TRUE(ns) << where << ": " << ns.error().message;
@@ -72,7 +72,8 @@ void check(const PowerCutDevice::Content& content, const Scenario& plan, StoreMo
   }
 }
 
-void cut_everywhere(const Scenario& plan) {
+void cut_everywhere(bool encrypted, const Scenario& plan) {
+  StoreKind kind(encrypted);
   std::uint64_t cuts = 0;
 #ifdef __SANITIZE_THREAD__
   constexpr std::uint64_t step = 17;  // nothing here has threads
@@ -81,7 +82,7 @@ void cut_everywhere(const Scenario& plan) {
 #endif
   for (std::uint64_t cut = 1;; cut += step) {
     MemoryDevice formatted(empty_files(1, plan.segments, geometry));
-    ASSERT_TRUE(format_store(formatted, geometry, some_identity(1)));
+    ASSERT_TRUE(format_store(formatted, geometry, kind.identity(1)));
     PowerCutDevice::Content content = empty_files(1, plan.segments, geometry);
     auto whole = Arena::reserve(content[0].size()).value();
     const IoRequest all{.buffer = whole.span().first(content[0].size())};
@@ -94,24 +95,28 @@ void cut_everywhere(const Scenario& plan) {
     StoreModel model;
     std::set<std::uint64_t> pinned;
     ManualClock clock;
-    if (auto engine = Engine::open(device, clock, {})) run(**engine, plan, model, pinned);
+    if (auto engine = Engine::open(device, clock, kind.settings())) run(**engine, plan, model, pinned);
     if (!device.is_cut()) break;
     ++cuts;
     for (std::uint64_t seed = 0; seed < test_seeds(seeds_a_cut); ++seed) {
-      check(device.after_cut(seed), plan, model, pinned, fmt::format("cut {} seed {}", cut, seed));
+      check(kind, device.after_cut(seed), plan, model, pinned, fmt::format("cut {} seed {}", cut, seed));
       if (testing::Test::HasFatalFailure()) return;
     }
   }
   EXPECT_GT(cuts, 30U / step);
 }
 
-TEST(EnginePowerCut, WhatFlushAcknowledgedIsThere) {
-  cut_everywhere({.segments = 16, .numbers = 12, .steps = 40});
+class EnginePowerCut : public testing::TestWithParam<bool> {};
+
+TEST_P(EnginePowerCut, WhatFlushAcknowledgedIsThere) {
+  cut_everywhere(GetParam(), {.segments = 16, .numbers = 12, .steps = 40});
 }
 
-TEST(EnginePowerCut, AlsoWhileSegmentsAreReclaimedAndPinnedBlocksCarriedForward) {
-  cut_everywhere({.segments = 5, .numbers = 60, .steps = 80});
+TEST_P(EnginePowerCut, AlsoWhileSegmentsAreReclaimedAndPinnedBlocksCarriedForward) {
+  cut_everywhere(GetParam(), {.segments = 5, .numbers = 60, .steps = 80});
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, EnginePowerCut, testing::Bool(), StoreKind::name);
 
 }  // namespace
 }  // namespace artesian

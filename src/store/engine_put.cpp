@@ -25,12 +25,14 @@ struct Engine::PutOp final : Engine::Op {
   bool aligned(std::uint64_t alignment) const;
   bool take_buffer(Engine& engine, std::uint64_t payload_bytes);
   bool encode(Engine& engine);
+  bool encrypt(Engine& engine, bool coded);
   bool copy(Engine& engine);
   bool prepare(Engine& engine) override;
   void check(Engine& engine) override;
   bool finish(Engine& engine) override;
   void give_up(Engine& engine, Outcome why) override;
   void end(Engine& engine, Outcome outcome);
+  bool take_seal(Engine& engine);
   bool admit(Engine& engine, const Namespace& space);
   Outcome publish(Engine& engine);
 
@@ -44,6 +46,7 @@ struct Engine::PutOp final : Engine::Op {
   std::uint64_t charged = 0;  // to the budget, and not yet written
   std::uint32_t header_pages = 0;
   CodecId codec = CodecId::none;
+  std::optional<Seal> seal;  // of the header; the payload has a nonce of its own
   ElementType type = ElementType::unknown;
   bool direct = false;
   std::optional<Place> at;
@@ -74,8 +77,10 @@ Outcome Engine::PutOp::look(const Engine& engine) {
   header.key = item.key;
   header.parent = item.parent;
   header.attributes = item.attributes;
-  header_pages = record_header_pages(item.key.size(), item.parent.size(), item.attributes.size(), extents.size());
-  direct = aligned(engine.device_.facts().alignment);
+  const bool sealed = engine.sealer_ != nullptr;
+  header_pages =
+      record_header_pages(item.key.size(), item.parent.size(), item.attributes.size(), extents.size(), sealed);
+  direct = !sealed && aligned(engine.device_.facts().alignment);
   return Outcome::none;
 }
 
@@ -115,9 +120,21 @@ bool Engine::PutOp::encode(Engine& engine) {
   return true;
 }
 
+// The payload, coded or as the caller has it, sealed behind the header. The lock is not held.
+bool Engine::PutOp::encrypt(Engine& engine, bool coded) {
+  if (!coded && !take_buffer(engine, pages_of(header.stored_bytes) * store_page)) return false;
+  const auto behind = buffer.span().subspan(header_pages * store_page);
+  const std::span<const std::byte> own = behind.first(header.stored_bytes);
+  header.payload_nonce = engine.sealer_->next_nonce();
+  std::ranges::fill(behind.subspan(header.stored_bytes), std::byte{0});
+  return seal_payload(header, seal->key, coded ? Pieces<const std::byte>(&own, 1) : data(), behind, extents);
+}
+
 // Checksums, and what cannot be taken from where it is goes behind the header. The lock is not held.
 bool Engine::PutOp::copy(Engine& engine) {
-  if (encode(engine)) return true;
+  const bool coded = encode(engine);
+  if (seal) return encrypt(engine, coded);
+  if (coded) return true;
   for (std::uint64_t from = 0; Extent & extent : extents) {
     extent.crc = crc32c_of(data(), from, extent.raw_bytes);
     from += extent.raw_bytes;
@@ -143,7 +160,11 @@ bool Engine::PutOp::prepare(Engine& engine) {
   header.lifetime = engine.segments_[at->segment].lifetime;
   header.generation = ++engine.generation_;
   const std::uint64_t header_bytes = header_pages * store_page;
-  encode_record(header, extents, engine.store_, buffer.span().first(header_bytes));
+  if (seal) seal->nonce = engine.sealer_->next_nonce();
+  if (!encode_record(header, extents, engine.store_, buffer.span().first(header_bytes), seal ? &*seal : nullptr)) {
+    --engine.segments_[at->segment].writers;
+    return false;
+  }
   pieces.assign(1, buffer.span().first(header_bytes));
   if (direct) {
     for (const auto& piece : data()) {
@@ -227,6 +248,14 @@ void Engine::PutOp::end(Engine& engine, Outcome outcome) {
   engine.answer(batch);
 }
 
+// False only if there is no memory for it.
+bool Engine::PutOp::take_seal(Engine& engine) {
+  if (engine.sealer_ == nullptr) return true;
+  auto next = engine.sealer_->next(engine.scope_of(ns));
+  if (next) seal = std::move(*next);
+  return next.has_value();
+}
+
 // Whether policy and budget let it be written; its bytes, not yet coded, are charged.
 bool Engine::PutOp::admit(Engine& engine, const Namespace& space) {
   facts = {.key = key,
@@ -267,7 +296,7 @@ void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, st
           ++stats_.present;
           outcome = Outcome::present;
         } else if (waiting.size() >= settings_.put_queue_max || (reads_wait && !waiting.empty()) ||
-                   puts_.contains(op->key)) {
+                   puts_.contains(op->key) || !op->take_seal(*this)) {
           ++stats_.shed;
           outcome = Outcome::rejected;
         } else if (!op->admit(*this, ns)) {
@@ -288,6 +317,7 @@ void Engine::submit(NamespaceId id, std::span<Put> items, const Batch& batch, st
     if (ready) {
       queue(IoClass::write, std::move(op));
     } else {
+      op->buffer.give_back();
       op->end(*this, Outcome::rejected);
     }
     start_queued();
@@ -355,13 +385,17 @@ struct Engine::SealOp final : Engine::Op {
     if (!buffer) return false;
     const auto index = buffer.span().first(index_pages * store_page);
     encode_index(sealing.entries, index);
-    const SegmentFooter footer{.segment = segment - path.first,
-                               .sequence = sealing.sequence,
-                               .generation = sealing.generation_max,
-                               .entries = static_cast<std::uint32_t>(sealing.entries.size()),
-                               .index_page = first,
-                               .index_crc = crc32c(index),
-                               .end_page = sealing.next_page};
+    SegmentFooter footer{.segment = segment - path.first,
+                         .sequence = sealing.sequence,
+                         .generation = sealing.generation_max,
+                         .entries = static_cast<std::uint32_t>(sealing.entries.size()),
+                         .index_page = first,
+                         .end_page = sealing.next_page};
+    if (engine.sealer_ != nullptr) {
+      const auto seal = engine.sealer_->next(scope_index);
+      if (!seal || !seal_index(*seal, footer, index)) return false;
+    }
+    footer.index_crc = crc32c(index);
     encode_segment_footer(footer, engine.store_, buffer.span().subspan(index.size()));
     request.buffer = buffer.span();
     aim(engine, segment, first);
@@ -453,11 +487,26 @@ struct Engine::ErasuresOp final : Engine::Op {
     header.page = at->page;
     header.sequence = at->sequence;
     header.generation = generation = ++engine.generation_;
-    const Extent extent{bytes, bytes, crc32c(payload.first(bytes))};
-    encode_record(header, std::span(&extent, 1), engine.store_, buffer.span().first(store_page));
+    if (!encode(engine, header, payload.first(bytes))) {
+      --engine.segments_[at->segment].writers;
+      return false;
+    }
     request.buffer = buffer.span();
     aim(engine, at->segment, at->page);
     return true;
+  }
+
+  bool encode(Engine& engine, RecordHeader& header, std::span<std::byte> payload) {
+    Extent extent{header.stored_bytes, header.raw_bytes, crc32c(payload)};
+    const auto own = std::span(&extent, 1);
+    const auto page = buffer.span().first(store_page);
+    if (engine.sealer_ == nullptr) return encode_record(header, own, engine.store_, page);
+    const auto seal = engine.sealer_->next(scope_records);
+    if (!seal) return false;
+    header.payload_nonce = engine.sealer_->next_nonce();
+    const std::span<const std::byte> plain = payload;
+    return seal_payload(header, seal->key, std::span(&plain, 1), payload, own) &&
+           encode_record(header, own, engine.store_, page, &*seal);
   }
 
   bool finish(Engine& engine) override {

@@ -26,8 +26,15 @@ struct Engine::CarryRead final : Engine::Op {
   }
   void check(Engine& engine) override {
     if (!status) return;
-    const auto record = engine.record_at(buffer.span(), block, sequence);
-    good = record && record->segment == number_in_path && whole_payload_is_good(*record, buffer.span());
+    auto found = engine.record_at(buffer.span(), block, sequence);
+    gone = !found && found.error().code == Code::not_found;
+    good = found && found->segment == number_in_path && whole_payload_is_good(*found, buffer.span());
+    if (!good) return;
+    record = std::move(*found);
+    if (engine.sealer_ == nullptr) return;
+    auto next = engine.sealer_->next(record.scope);
+    gone = !next;
+    if (next) seal = std::move(*next);
   }
   bool finish(Engine& engine) override;
   void give_up(Engine& engine, Outcome) override { drop(engine); }
@@ -42,6 +49,9 @@ struct Engine::CarryRead final : Engine::Op {
   std::uint32_t number_in_path = 0;
   std::uint64_t sequence = 0;
   bool good = false, retried = false;
+  bool gone = false;  // with its namespace
+  RecordHeader record;
+  std::optional<Seal> seal;
 };
 
 struct Engine::CarryWrite final : Engine::Op {
@@ -52,13 +62,16 @@ struct Engine::CarryWrite final : Engine::Op {
         engine.place(block.entry.location.pages, block.entry.location.lifetime, &engine.segments_.paths()[path]);
     if (!found) return false;
     at = *found;
-    auto record = parse_record(buffer.span(), engine.store_).value();
     generation = record.generation;
     record.segment = engine.segments_.number_in_path(at.segment);
     record.page = at.page;
     record.sequence = at.sequence;
     record.lifetime = engine.segments_[at.segment].lifetime;
-    rewrite_record(record, engine.store_, buffer.span());
+    if (seal) seal->nonce = engine.sealer_->next_nonce();
+    if (!rewrite_record(record, engine.store_, buffer.span(), seal ? &*seal : nullptr)) {
+      --engine.segments_[at.segment].writers;
+      return false;
+    }
     request.buffer = buffer.span();
     aim(engine, at.segment, at.page);
     request.placement = {static_cast<std::uint16_t>(record.lifetime + 1)};
@@ -84,12 +97,18 @@ struct Engine::CarryWrite final : Engine::Op {
 
   std::size_t path = 0;
   IndexedBlock block;
+  RecordHeader record;  // what is read of it lies in the buffer
+  std::optional<Seal> seal;
   IndexEntry entry;
   Place at;
   std::uint64_t generation = 0;
 };
 
 bool Engine::CarryRead::finish(Engine& engine) {
+  if (gone) {
+    drop(engine);
+    return true;
+  }
   if (!good && !retried) {
     retried = true;
     buffer.give_back();
@@ -103,6 +122,8 @@ bool Engine::CarryRead::finish(Engine& engine) {
   auto write = std::make_unique<CarryWrite>();
   write->path = path;
   write->block = block;
+  write->record = std::move(record);
+  write->seal = std::move(seal);
   write->buffer = std::move(buffer);
   // In front: a put that waits for room waits for this.
   engine.queue(IoClass::write, std::move(write), true);

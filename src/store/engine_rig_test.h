@@ -50,6 +50,35 @@ inline StoreIdentity some_identity(std::size_t paths, unsigned seed = 1) {
   return identity;
 }
 
+// A suite's stores, plain or encrypted: the same suites hold both.
+class StoreKind {
+ public:
+  explicit StoreKind(bool encrypted) : encrypted_(encrypted) {
+    for (std::size_t i = 0; i < key_.bytes.size(); ++i) key_.bytes[i] = static_cast<std::byte>(i * 7 + 1);
+  }
+
+  StoreIdentity identity(std::size_t paths, unsigned seed = 1) const {
+    StoreIdentity identity = some_identity(paths, seed);
+    if (encrypted_) identity.encryption = &key_;
+    return identity;
+  }
+  // For an opening: each draws other randomness.
+  EngineSettings settings(EngineSettings settings = {}) {
+    if (!encrypted_) return settings;
+    StoreKeys keys{.key = key_, .randomness = {}};
+    const std::uint64_t opening = ++openings_;
+    std::memcpy(keys.randomness.bytes.data(), &opening, sizeof opening);
+    settings.keys = keys;
+    return settings;
+  }
+  static std::string name(const testing::TestParamInfo<bool>& info) { return info.param ? "Encrypted" : "Plain"; }
+
+ private:
+  bool encrypted_;
+  SecretKey key_;
+  std::uint64_t openings_ = 0;
+};
+
 inline std::vector<std::vector<std::byte>> empty_files(std::size_t paths, std::uint32_t segments,
                                                        const StoreGeometry& geometry = small_geometry) {
   return {paths, std::vector<std::byte>(store_data_offset + segments * geometry.segment_bytes)};

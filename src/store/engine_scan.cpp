@@ -10,16 +10,18 @@ namespace {
 constexpr std::size_t scans_at_once = 16;
 }  // namespace
 
-// The header of the block's record, if that is what lies there. Without the lock.
-std::optional<RecordHeader> Engine::record_at(std::span<const std::byte> bytes, const IndexedBlock& block,
-                                              std::uint64_t sequence) const {
+// The header of the block's record, if that is what lies there. not_found if it was erased with its namespace. Without
+// the lock.
+Result<RecordHeader> Engine::record_at(std::span<const std::byte> bytes, const IndexedBlock& block,
+                                       std::uint64_t sequence) const {
   const BlockLocation& location = block.entry.location;
-  auto record = parse_record(bytes, store_);
-  const bool same = record && record->page == location.page && record->sequence == sequence && !record->key.empty() &&
+  auto record = parse_record(bytes, store_, sealer_.get());
+  if (!record) return record;
+  const bool same = record->page == location.page && record->sequence == sequence && !record->key.empty() &&
                     record->pages() == location.pages &&
                     hash_key(secret_, record->ns, record->epoch, record->key) == block.key;
-  if (!same) return std::nullopt;
-  return std::move(*record);
+  if (!same) return fail(Code::corrupt, "the record there is another");
+  return record;
 }
 
 struct Engine::ScanOp final : Engine::Op {
@@ -34,15 +36,17 @@ struct Engine::ScanOp final : Engine::Op {
   void check(Engine& engine) override {
     if (!status) return;
     const auto record = engine.record_at(buffer.span(), block, sequence);
+    gone = !record && record.error().code == Code::not_found;
     if (!record) return;
     good = !whole || whole_payload_is_good(*record, buffer.span());
     header = *record;
   }
   bool finish(Engine& engine) override {
-    if (!good && !retried) {
+    if (!good && !gone && !retried) {
       retried = true;
       return false;
     }
+    if (gone) engine.forget(block.key, block.entry.location);
     --engine.segments_[block.entry.location.segment].readers;
     seen(*this);
     buffer.give_back();
@@ -55,6 +59,7 @@ struct Engine::ScanOp final : Engine::Op {
 
   IndexedBlock block;
   bool whole = false, good = false, retried = false;
+  bool gone = false;  // with its namespace
   std::uint64_t sequence = 0;
   RecordHeader header;
   std::function<void(ScanOp&)> seen;  // under the lock
@@ -107,7 +112,7 @@ Status Engine::list(NamespaceId id, const std::function<bool(const BlockFacts&)>
   std::uint64_t unread = 0;
   bool more = true;
   const auto seen = [&](ScanOp& op) {
-    if (!op.good) ++unread;
+    if (!op.good && !op.gone) ++unread;
     const RecordHeader& header = op.header;
     if (!op.good || header.ns != ns.digest || header.epoch != ns.epoch) return;
     BlockFacts facts{.key = {header.key.begin(), header.key.end()},
@@ -139,6 +144,7 @@ Result<VerifyReport> Engine::verify(const std::function<void(const VerifyReport&
   VerifyReport report;
   std::uint64_t told = 0;
   const auto seen = [&](ScanOp& op) {
+    if (op.gone) return;
     ++report.blocks;
     report.bytes += op.block.entry.location.pages * store_page;
     if (op.good) return;

@@ -10,11 +10,11 @@
 namespace artesian {
 namespace {
 
-class EngineTest : public testing::Test {
+class EngineTest : public testing::TestWithParam<bool> {
  protected:
   void make(std::size_t paths = 1, std::uint32_t segments = 8) {
     device_ = std::make_unique<MemoryDevice>(empty_files(paths, segments));
-    const auto formatted = format_store(*device_, small_geometry, some_identity(paths));
+    const auto formatted = format_store(*device_, small_geometry, kind_.identity(paths));
     ASSERT_TRUE(formatted) << formatted.error().message;
     reopen();
   }
@@ -22,7 +22,7 @@ class EngineTest : public testing::Test {
   void reopen() {
     one_.reset();
     engine_.reset();
-    auto engine = Engine::open(*device_, clock_, settings_);
+    auto engine = Engine::open(*device_, clock_, kind_.settings(settings_));
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = std::move(*engine);
     auto ns = engine_->open_namespace(some_fields());
@@ -46,6 +46,7 @@ class EngineTest : public testing::Test {
     raw(IoOp::write, 0, align_down(offset, store_page), page.span());
   }
 
+  StoreKind kind_{GetParam()};
   EngineSettings settings_;
   ManualClock clock_;
   std::unique_ptr<MemoryDevice> device_;
@@ -56,7 +57,7 @@ class EngineTest : public testing::Test {
 
 constexpr std::uint64_t first_record = store_data_offset + store_page;
 
-TEST_F(EngineTest, BlocksOfAnySizeComeBack) {
+TEST_P(EngineTest, BlocksOfAnySizeComeBack) {
   make();
   std::uint64_t number = 0;
   for (const std::uint64_t bytes : {std::uint64_t{1}, store_page - 1, store_page, store_page + 1, 64 * KiB,
@@ -73,7 +74,7 @@ TEST_F(EngineTest, BlocksOfAnySizeComeBack) {
   EXPECT_EQ(engine_->stats().hits, number);
 }
 
-TEST_F(EngineTest, BuffersMayLieAnyhow) {
+TEST_P(EngineTest, BuffersMayLieAnyhow) {
   make();
   auto memory = Arena::reserve(512 * KiB).value();
   constexpr std::uint64_t bytes = 50'000;  // 13 pages
@@ -134,7 +135,7 @@ TEST_F(EngineTest, BuffersMayLieAnyhow) {
   }
 }
 
-TEST_F(EngineTest, EachBlockOfABatchHasItsOwnAnswer) {
+TEST_P(EngineTest, EachBlockOfABatchHasItsOwnAnswer) {
   make();
   ASSERT_EQ(one_->put(1, 10'000), Outcome::stored);
   ASSERT_EQ(one_->put(2, 10'000), Outcome::stored);
@@ -173,7 +174,7 @@ TEST_F(EngineTest, EachBlockOfABatchHasItsOwnAnswer) {
   for (std::size_t i = 0; i < puts.size(); ++i) EXPECT_EQ(puts[i].outcome, stored[i]) << i;
 }
 
-TEST_F(EngineTest, APutOfWhatIsThereWritesNothing) {
+TEST_P(EngineTest, APutOfWhatIsThereWritesNothing) {
   make();
   ASSERT_EQ(one_->put(1, 10'000), Outcome::stored);
   const auto written = device_->counters().bytes_written;
@@ -182,7 +183,7 @@ TEST_F(EngineTest, APutOfWhatIsThereWritesNothing) {
   EXPECT_EQ(one_->get(1), Outcome::hit);
 }
 
-TEST_F(EngineTest, OfTwoPutsOfOneKeyInABatchOneIsStored) {
+TEST_P(EngineTest, OfTwoPutsOfOneKeyInABatchOneIsStored) {
   make();
   std::vector<std::byte> first(5000), second(5000);
   fill_block(1, 0, first);
@@ -195,7 +196,7 @@ TEST_F(EngineTest, OfTwoPutsOfOneKeyInABatchOneIsStored) {
   EXPECT_EQ(one_->get(1), Outcome::hit);
 }
 
-TEST_F(EngineTest, WhatWasStoredIsThereAfterReopening) {
+TEST_P(EngineTest, WhatWasStoredIsThereAfterReopening) {
   make(2, 8);
   for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(one_->put(i, 1000 + i * 3000), Outcome::stored);
   for (std::uint64_t i = 0; i < 20; i += 3) ASSERT_EQ(one_->erase(i), Outcome::hit);
@@ -214,7 +215,7 @@ TEST_F(EngineTest, WhatWasStoredIsThereAfterReopening) {
   EXPECT_EQ(one_->get(3, {7}), Outcome::hit);
 }
 
-TEST_F(EngineTest, ReopeningAgainAndAgainDoesNotEatSegments) {
+TEST_P(EngineTest, ReopeningAgainAndAgainDoesNotEatSegments) {
   make(1, 8);
   for (std::uint64_t i = 0; i < 40; ++i) {
     ASSERT_EQ(one_->put(i, 4096), Outcome::stored);
@@ -224,7 +225,7 @@ TEST_F(EngineTest, ReopeningAgainAndAgainDoesNotEatSegments) {
   for (std::uint64_t i = 0; i < 40; ++i) EXPECT_EQ(one_->get(i), Outcome::hit);
 }
 
-TEST_F(EngineTest, NamespacesDoNotSeeEachOther) {
+TEST_P(EngineTest, NamespacesDoNotSeeEachOther) {
   make();
   ASSERT_EQ(one_->put(1, 5000), Outcome::stored);
   auto fields = some_fields();
@@ -241,7 +242,7 @@ TEST_F(EngineTest, NamespacesDoNotSeeEachOther) {
   EXPECT_EQ(engine_->open_namespace({.model = "m"}).error().code, Code::invalid);
 }
 
-TEST_F(EngineTest, AnErasedNamespaceIsEmptyAtOnceAndForEver) {
+TEST_P(EngineTest, AnErasedNamespaceIsEmptyAtOnceAndForEver) {
   make();
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_EQ(one_->put(i, 5000), Outcome::stored);
   ASSERT_TRUE(engine_->flush());
@@ -256,7 +257,7 @@ TEST_F(EngineTest, AnErasedNamespaceIsEmptyAtOnceAndForEver) {
   EXPECT_EQ(listed, 1U);
 }
 
-TEST_F(EngineTest, TheOldestGiveWayAndTheRestIsRight) {
+TEST_P(EngineTest, TheOldestGiveWayAndTheRestIsRight) {
   make(2, 8);
   constexpr std::uint64_t many = 300;
   for (std::uint64_t i = 0; i < many; ++i) ASSERT_EQ(one_->put(i, 40'000), Outcome::stored) << i;
@@ -275,7 +276,7 @@ TEST_F(EngineTest, TheOldestGiveWayAndTheRestIsRight) {
 }
 
 // Many puts at once beside much that is carried forward: they leave room for it.
-TEST_F(EngineTest, PinnedBlocksStayBesideManyPutsAtOnce) {
+TEST_P(EngineTest, PinnedBlocksStayBesideManyPutsAtOnce) {
   make(1, 8);
   constexpr std::uint64_t pinned = 12, bytes = 30'000;
   for (std::uint64_t i = 0; i < pinned; ++i) {
@@ -296,7 +297,7 @@ TEST_F(EngineTest, PinnedBlocksStayBesideManyPutsAtOnce) {
   for (std::uint64_t i = 0; i < pinned; ++i) EXPECT_EQ(one_->get(i), Outcome::hit) << i;
 }
 
-TEST_F(EngineTest, PinnedBlocksStay) {
+TEST_P(EngineTest, PinnedBlocksStay) {
   make(1, 8);
   ASSERT_EQ(one_->put(1000, 30'000), Outcome::stored);
   ASSERT_EQ(one_->put(1001, 30'000), Outcome::stored);
@@ -320,7 +321,7 @@ TEST_F(EngineTest, PinnedBlocksStay) {
   EXPECT_LT(pinned, 15U);
 }
 
-TEST_F(EngineTest, ErasedBlocksStayErasedThroughReclaim) {
+TEST_P(EngineTest, ErasedBlocksStayErasedThroughReclaim) {
   make(1, 6);
   std::uint64_t next = 100;
   for (std::uint64_t round = 0; round < 30; ++round) {
@@ -334,7 +335,7 @@ TEST_F(EngineTest, ErasedBlocksStayErasedThroughReclaim) {
   }
 }
 
-TEST_F(EngineTest, LongestPrefixCountsFromTheFront) {
+TEST_P(EngineTest, LongestPrefixCountsFromTheFront) {
   make();
   std::vector<std::vector<std::byte>> keys;
   for (std::uint64_t i = 0; i < 6; ++i) keys.push_back(key_of(i));
@@ -347,7 +348,7 @@ TEST_F(EngineTest, LongestPrefixCountsFromTheFront) {
   EXPECT_EQ(engine_->longest_prefix(ns_, spans), 5U);
 }
 
-TEST_F(EngineTest, ADamagedBlockIsCorruptOnceAndThenAMissAndItsNeighboursLive) {
+TEST_P(EngineTest, ADamagedBlockIsCorruptOnceAndThenAMissAndItsNeighboursLive) {
   make();
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(one_->put(i, 10'000), Outcome::stored);  // 4 pages each
   for (const std::uint64_t offset : {first_record + 60, first_record + 4 * store_page + store_page + 9'999}) {
@@ -368,7 +369,7 @@ TEST_F(EngineTest, ADamagedBlockIsCorruptOnceAndThenAMissAndItsNeighboursLive) {
   EXPECT_EQ(one_->get(2), Outcome::hit);
 }
 
-TEST_F(EngineTest, ADamagedIndexOrFooterIsMadeUpForByWalking) {
+TEST_P(EngineTest, ADamagedIndexOrFooterIsMadeUpForByWalking) {
   make(1, 8);
   for (std::uint64_t i = 0; i < 30; ++i) ASSERT_EQ(one_->put(i, 20'000), Outcome::stored);
   ASSERT_TRUE(engine_->flush());
@@ -379,7 +380,7 @@ TEST_F(EngineTest, ADamagedIndexOrFooterIsMadeUpForByWalking) {
   for (std::uint64_t i = 0; i < 30; ++i) EXPECT_EQ(one_->get(i), Outcome::hit) << i;
 }
 
-TEST_F(EngineTest, WithoutItsHeaderASegmentIsLostAndNothingElse) {
+TEST_P(EngineTest, WithoutItsHeaderASegmentIsLostAndNothingElse) {
   make(1, 8);
   for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(one_->put(i, 20'000), Outcome::stored);
   ASSERT_TRUE(engine_->flush());
@@ -390,7 +391,7 @@ TEST_F(EngineTest, WithoutItsHeaderASegmentIsLostAndNothingElse) {
   for (std::uint64_t i = 0; i < 20; ++i) EXPECT_EQ(one_->get(i), i < 10 ? Outcome::miss : Outcome::hit) << i;
 }
 
-TEST_F(EngineTest, EitherSuperblockIsEnough) {
+TEST_P(EngineTest, EitherSuperblockIsEnough) {
   make();
   ASSERT_EQ(one_->put(1, 5000), Outcome::stored);
   flip(superblock_offsets[0] + 100);
@@ -402,13 +403,13 @@ TEST_F(EngineTest, EitherSuperblockIsEnough) {
   engine_.reset();
   flip(superblock_offsets[0] + 100);
   flip(superblock_offsets[1] + 100);
-  const auto refused = Engine::open(*device_, clock_, settings_);
+  const auto refused = Engine::open(*device_, clock_, kind_.settings(settings_));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::corrupt);
   EXPECT_NE(refused.error().message.find("path 0"), std::string::npos) << refused.error().message;
 }
 
-TEST_F(EngineTest, ALostPathTakesItsBlocksAndNothingElse) {
+TEST_P(EngineTest, ALostPathTakesItsBlocksAndNothingElse) {
   make(2, 8);
   for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(one_->put(i, 20'000), Outcome::stored);
   ASSERT_TRUE(engine_->flush());
@@ -425,7 +426,7 @@ TEST_F(EngineTest, ALostPathTakesItsBlocksAndNothingElse) {
   EXPECT_EQ(one_->put(99, 20'000), Outcome::stored);
 }
 
-TEST_F(EngineTest, AnotherStoresRecordsAreNone) {
+TEST_P(EngineTest, AnotherStoresRecordsAreNone) {
   make();
   ASSERT_EQ(one_->put(1, 5000), Outcome::stored);
   ASSERT_TRUE(engine_->flush());
@@ -433,14 +434,14 @@ TEST_F(EngineTest, AnotherStoresRecordsAreNone) {
   raw(IoOp::read, 0, store_data_offset, stolen.span());
   engine_.reset();
   device_ = std::make_unique<MemoryDevice>(empty_files(1, 8));
-  ASSERT_TRUE(format_store(*device_, small_geometry, some_identity(1, 2)));
+  ASSERT_TRUE(format_store(*device_, small_geometry, kind_.identity(1, 2)));
   raw(IoOp::write, 0, store_data_offset, stolen.span());
   reopen();
   EXPECT_EQ(one_->get(1), Outcome::miss);
   EXPECT_EQ(engine_->stats().blocks, 0U);
 }
 
-TEST_F(EngineTest, WhatWaitsBeyondItsDeadlineIsLate) {
+TEST_P(EngineTest, WhatWaitsBeyondItsDeadlineIsLate) {
   make();
   ASSERT_EQ(one_->put(1, 5000), Outcome::stored);
   clock_.advance(std::chrono::seconds(5));
@@ -458,7 +459,7 @@ TEST_F(EngineTest, WhatWaitsBeyondItsDeadlineIsLate) {
   EXPECT_EQ(get.outcome, Outcome::hit);
 }
 
-TEST_F(EngineTest, ABatchIsAnsweredByWhoeverPolls) {
+TEST_P(EngineTest, ABatchIsAnsweredByWhoeverPolls) {
   make();
   ASSERT_EQ(one_->put(1, 5000), Outcome::stored);
   auto memory = Arena::reserve(16 * KiB).value();
@@ -478,7 +479,7 @@ TEST_F(EngineTest, ABatchIsAnsweredByWhoeverPolls) {
   EXPECT_EQ(answered, 2);
 }
 
-TEST_F(EngineTest, ListsAndVerifiesWhatIsThere) {
+TEST_P(EngineTest, ListsAndVerifiesWhatIsThere) {
   make();
   const auto parent = key_of(0);
   const std::vector<std::byte> data(9000, std::byte{3}), attributes(10, std::byte{4});
@@ -515,7 +516,7 @@ TEST_F(EngineTest, ListsAndVerifiesWhatIsThere) {
   EXPECT_EQ(engine_->stats().blocks, 4U);
 }
 
-TEST_F(EngineTest, TheMemoryTierAnswersWithoutTheDeviceAndHoldsItsLimit) {
+TEST_P(EngineTest, TheMemoryTierAnswersWithoutTheDeviceAndHoldsItsLimit) {
   settings_.memory_bytes = 300'000;
   make();
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -536,7 +537,7 @@ TEST_F(EngineTest, TheMemoryTierAnswersWithoutTheDeviceAndHoldsItsLimit) {
   for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(one_->get(i), Outcome::miss);
 }
 
-TEST_F(EngineTest, RefusesGeometriesThatCannotBe) {
+TEST_P(EngineTest, RefusesGeometriesThatCannotBe) {
   MemoryDevice small({std::vector<std::byte>(store_data_offset + 3 * small_geometry.segment_bytes)});
   EXPECT_EQ(format_store(small, small_geometry, some_identity(1)).error().code, Code::invalid);
   MemoryDevice device(empty_files(1, 8));
@@ -545,6 +546,8 @@ TEST_F(EngineTest, RefusesGeometriesThatCannotBe) {
       format_store(device, {.segment_bytes = 256 * KiB, .block_bytes_max = 255 * KiB}, some_identity(1)).error().code,
       Code::invalid);
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, EngineTest, testing::Bool(), StoreKind::name);
 
 TEST(EngineInVirtualTime, ReadsTakeWhatTheDriveTakes) {
   ManualClock clock;

@@ -33,6 +33,7 @@ Result<Superblock> read_superblock(BlockingIo& io, FileIndex file, std::span<std
 
 void take_slot(OpenedStore& store, std::uint32_t index, const NamespaceSlot& slot) {
   NamespaceSlot& have = store.namespaces[index];
+  if (have.epoch != 0 && have.epoch != slot.epoch) store.old_slots.insert(index);
   // Epochs only rise; where paths disagree (one was away when a namespace was erased), the later one counts.
   if (slot.epoch > have.epoch || (slot.epoch == have.epoch && slot.revision > have.revision)) have = slot;
   store.generation = std::max(store.generation, slot.epoch);
@@ -43,7 +44,8 @@ Status read_namespaces(BlockingIo& io, const OpenedPath& path, std::span<std::by
   for (std::uint32_t slot = 0; slot < namespace_slots; ++slot) {
     for (std::uint32_t copy = 0; copy < 2; ++copy) {
       const auto page = table.subspan((slot * 2 + copy) * store_page, store_page);
-      if (auto parsed = parse_namespace_slot(page, path.superblock.store)) take_slot(store, slot, *parsed);
+      const auto parsed = parse_namespace_slot(page, path.superblock.store, store.sealer.get());
+      if (parsed) take_slot(store, slot, *parsed);
     }
   }
   return {};
@@ -71,7 +73,7 @@ Status check_path(const OpenedStore& store, const OpenedPath& path, std::uint64_
 
 std::uint64_t block_bytes_that_fit(std::uint64_t segment_bytes) {
   const std::uint64_t most_header =
-      record_header_pages(key_bytes_limit, key_bytes_limit, attribute_bytes_limit, extents_limit);
+      record_header_pages(key_bytes_limit, key_bytes_limit, attribute_bytes_limit, extents_limit, true);
   const std::uint64_t frame = (3 + most_header) * store_page;
   return std::min(block_bytes_limit, segment_bytes - frame);
 }
@@ -115,6 +117,12 @@ Status format_store(Device& device, const StoreGeometry& geometry, const StoreId
     superblock.block_bytes_max = geometry.block_bytes_max;
     superblock.write_bytes_per_day = geometry.write_bytes_per_day;
     superblock.secret = identity.secret;
+    if (identity.encryption != nullptr) {
+      const auto fingerprint = key_fingerprint(*identity.encryption);
+      if (!fingerprint) return fail(fingerprint.error());
+      superblock.encrypted = true;
+      superblock.key_fingerprint = *fingerprint;
+    }
     const std::uint64_t data = facts.file_bytes[file] - std::min(facts.file_bytes[file], superblock.data_offset);
     superblock.segments = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(data / std::max<std::uint64_t>(geometry.segment_bytes, 1), segments_limit));
@@ -131,7 +139,25 @@ Status format_store(Device& device, const StoreGeometry& geometry, const StoreId
   return {};
 }
 
-Result<OpenedStore> open_store_layout(Device& device, const std::function<void(std::string_view)>& report) {
+namespace {
+
+// The sealer of the store, once it is known, and the secret that comes from it.
+Status unlock(Superblock& superblock, const StoreKeys* keys, std::shared_ptr<Sealer>& sealer) {
+  if (auto checked = check_key(superblock, keys != nullptr ? &keys->key : nullptr); !checked) return checked;
+  if (keys == nullptr) return {};
+  if (sealer == nullptr) {
+    auto made = Sealer::make(keys->key, superblock.store, keys->randomness);
+    if (!made) return fail(std::move(made.error()));
+    sealer = std::move(*made);
+  }
+  superblock.secret = sealer->hash_secret();
+  return {};
+}
+
+}  // namespace
+
+Result<OpenedStore> open_store_layout(Device& device, const StoreKeys* keys,
+                                      const std::function<void(std::string_view)>& report) {
   BlockingIo io(device);
   auto memory = Arena::reserve(table_bytes);
   if (!memory) return fail(std::move(memory.error()));
@@ -145,6 +171,7 @@ Result<OpenedStore> open_store_layout(Device& device, const std::function<void(s
       if (!superblock) return fail(std::move(superblock.error()));
       OpenedPath path{.file = file, .superblock = std::move(*superblock)};
       if (auto checked = check_path(store, path, facts.file_bytes[file]); !checked) return checked;
+      if (auto unlocked = unlock(path.superblock, keys, store.sealer); !unlocked) return unlocked;
       if (auto read = read_namespaces(io, path, memory->span(), store); !read) return read;
       store.generation = std::max(store.generation, path.superblock.generation);
       store.paths.push_back(std::move(path));
@@ -156,6 +183,13 @@ Result<OpenedStore> open_store_layout(Device& device, const std::function<void(s
     if (first.code == Code::invalid) first = std::move(used.error());
   }
   if (store.paths.empty()) return fail(std::move(first));
+  if (store.sealer != nullptr) {
+    for (std::uint32_t slot = 0; slot < namespace_slots; ++slot) {
+      const NamespaceSlot& ns = store.namespaces[slot];
+      if (ns.epoch != 0)
+        store.sealer->use_namespace({.slot = static_cast<std::uint16_t>(slot), .epoch = ns.epoch}, ns.key);
+    }
+  }
   return store;
 }
 

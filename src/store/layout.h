@@ -6,12 +6,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/device.h"
-#include "format/store_format.h"
+#include "format/sealer.h"
 
 namespace artesian {
 
@@ -28,8 +30,15 @@ StoreGeometry chosen_geometry(StoreGeometry geometry, std::uint64_t cap);
 // Everything random about a store, from outside.
 struct StoreIdentity {
   Id store{};
-  std::vector<Id> paths;  // one for each file of the device
-  HashSecret secret{};
+  std::vector<Id> paths;                  // one for each file of the device
+  HashSecret secret{};                    // not used in an encrypted store
+  const SecretKey* encryption = nullptr;  // the store's key, if it is to be encrypted
+};
+
+// With which an encrypted store is opened.
+struct StoreKeys {
+  SecretKey key;
+  SecretKey randomness;  // new for each opening, see Sealer
 };
 
 // Writes an empty store over the files of the device, whose sizes are the caps. Durable when it returns well.
@@ -37,18 +46,21 @@ Status format_store(Device& device, const StoreGeometry& geometry, const StoreId
 
 struct OpenedPath {
   FileIndex file = 0;
-  Superblock superblock;
+  Superblock superblock;  // with the secret of the key hash, also where that is not on flash
 };
 
 struct OpenedStore {
   std::vector<OpenedPath> paths;          // those that are usable
   std::vector<NamespaceSlot> namespaces;  // by slot; an epoch of 0 where the slot is free
   std::uint64_t generation = 0;           // nothing that was written before is above
+  std::shared_ptr<Sealer> sealer;         // of an encrypted store
+  std::set<std::uint32_t> old_slots;      // of which a path still has a copy of before the namespace was erased
 };
 
 // Reads superblocks and namespace tables of all paths. A path that cannot be used is left out and said to `report`;
-// with none left, the first one's error.
-Result<OpenedStore> open_store_layout(Device& device, const std::function<void(std::string_view)>& report);
+// with none left, the first one's error. `keys` if the store is encrypted, else null: invalid where that is wrong.
+Result<OpenedStore> open_store_layout(Device& device, const StoreKeys* keys,
+                                      const std::function<void(std::string_view)>& report);
 
 // Writes the superblock of a path, one copy made durable before the other is touched.
 Status write_superblock(Device& device, FileIndex file, const Superblock& superblock);

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/gather.h"
 #include "base/key_hash.h"
 #include "format/store_format.h"
-#include "store/gather.h"
 
 namespace artesian {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/gather.h"
 #include "platform/arena.h"
 #include "store/blocking_io.h"
-#include "store/gather.h"
 
 namespace artesian {
 namespace {
@@ -59,8 +59,9 @@ class SegmentReader {
 
 class Finder {
  public:
-  Finder(Device& device, const OpenedPath& path, std::span<std::byte> window, std::span<std::byte> frames)
-      : io_(device), path_(path), store_(path.superblock.store), window_(window), frames_(frames) {}
+  Finder(Device& device, const OpenedPath& path, const Sealer* sealer, std::span<std::byte> window,
+         std::span<std::byte> frames)
+      : io_(device), path_(path), store_(path.superblock.store), sealer_(sealer), window_(window), frames_(frames) {}
 
   void find(std::uint32_t first, std::uint32_t count, const std::function<void(FoundSegment&)>& each) {
     std::vector<BlockingIo::Job> jobs;
@@ -92,7 +93,7 @@ class Finder {
     const std::uint32_t index_pages = footer->index_pages();
     std::span<const std::byte> pages;
     if (index_pages > 0) pages = reader.pages(footer->index_page, index_pages);
-    auto entries = parse_index(pages, *footer);
+    auto entries = parse_index(pages, *footer, sealer_);
     if (!entries) {
       ++found.broken;
       return false;
@@ -131,20 +132,30 @@ class Finder {
     const std::uint32_t segment_pages = path_.superblock.segment_pages();
     const std::uint32_t header_pages = stated_header_pages(reader.pages(page, 1));
     if (header_pages == 0 || header_pages > segment_pages - page) return 0;
-    const auto parsed = parse_record(reader.pages(page, header_pages), store_);
+    const auto header = reader.pages(page, header_pages);
+    auto parsed = parse_record(header, store_, sealer_);
+    const bool unreadable = !parsed && parsed.error().code == Code::not_found;
+    if (unreadable) parsed = parse_envelope(header);
     if (!parsed || parsed->segment != found.header.segment || parsed->page != page ||
         parsed->sequence != found.header.sequence || parsed->pages() > segment_pages - page) {
       return 0;
     }
     const std::uint32_t pages = parsed->pages();
+    if (unreadable) {
+      found.generation_max = std::max(found.generation_max, parsed->generation);
+      return pages;
+    }
     const auto all = reader.pages(page, pages);
     if (all.empty()) return 0;
-    const auto record = parse_record(all, store_);  // once more: the window may have moved
+    const auto record = parse_record(all, store_, sealer_);  // once more: the window may have moved
     const auto payload = all.subspan(header_pages * store_page, parsed->stored_bytes);
     if (!record || !verify_payload(*record, std::span(&payload, 1))) return 0;
     found.generation_max = std::max(found.generation_max, record->generation);
     if (record->kind == RecordKind::erasures) {
-      const auto erasures = parse_erasures(payload);
+      std::vector<std::byte> plain(payload.begin(), payload.end());
+      const std::span<std::byte> in_place = plain;
+      if (sealer_ != nullptr && !open_payload(*record, *sealer_, std::span(&in_place, 1))) return 0;
+      const auto erasures = parse_erasures(plain);
       found.erasures.insert(found.erasures.end(), erasures.begin(), erasures.end());
     }
     if (found.sealed) return pages;
@@ -168,19 +179,21 @@ class Finder {
   BlockingIo io_;
   const OpenedPath& path_;
   Id store_;
+  const Sealer* sealer_;
   std::span<std::byte> window_, frames_;
 };
 
 }  // namespace
 
-Status find_segments(Device& device, const OpenedPath& path, const std::function<void(FoundSegment&)>& each) {
+Status find_segments(Device& device, const OpenedPath& path, const Sealer* sealer,
+                     const std::function<void(FoundSegment&)>& each) {
   const std::uint64_t largest = align_up(path.superblock.block_bytes_max, store_page) + 16 * store_page;
   const std::uint64_t largest_index = index_pages_of(path.superblock.segment_pages()) * store_page;
   auto window = Arena::reserve(std::max({largest, largest_index, 8 * read_bytes}));
   auto frames = Arena::reserve(segments_at_once * 2 * store_page);
   if (!window) return fail(std::move(window.error()));
   if (!frames) return fail(std::move(frames.error()));
-  Finder finder(device, path, window->span(), frames->span());
+  Finder finder(device, path, sealer, window->span(), frames->span());
   for (std::uint32_t first = 0; first < path.superblock.segments; first += segments_at_once) {
     finder.find(first, std::min(segments_at_once, path.superblock.segments - first), each);
   }

@@ -25,7 +25,9 @@ struct FoundSegment {
 };
 
 // Calls `each` for every segment of the path that has a good header, in no particular order. Device errors count as
-// broken: a segment that cannot be read holds nothing. `each` may read from the device.
-Status find_segments(Device& device, const OpenedPath& path, const std::function<void(FoundSegment&)>& each);
+// broken: a segment that cannot be read holds nothing. Records of erased namespaces that nobody can read any more are
+// passed over. `each` may read from the device.
+Status find_segments(Device& device, const OpenedPath& path, const Sealer* sealer,
+                     const std::function<void(FoundSegment&)>& each);
 
 }  // namespace artesian

@@ -5,6 +5,7 @@
 #include "device/file_device.h"
 #include "platform/clock.h"
 #include "platform/random.h"
+#include "store/store_key.h"
 
 namespace artesian {
 namespace {
@@ -64,11 +65,14 @@ std::uint64_t file_bytes_of(std::uint64_t cap) {
 }
 
 // To its cap, whole segments; before anything else uses the file.
-Status resize(const File& file, std::uint64_t cap) {
+Status resize(const File& file, std::uint64_t cap, const SecretKey* key) {
   auto page = Arena::reserve(store_page);
   if (!page) return fail(std::move(page.error()));
   auto superblock = read_superblock(file, page->span());
   if (!superblock) return fail(std::move(superblock.error()));
+  if (auto checked = check_key(*superblock, key); !checked) {
+    return fail(checked.error().code, "{}: {}", file.path(), checked.error().message);
+  }
   const auto size = file.size();
   if (!size) return fail(size.error());
   Superblock& sb = *superblock;
@@ -99,6 +103,16 @@ Status resize(const File& file, std::uint64_t cap) {
   return fit();
 }
 
+// For this opening, if the options name a key.
+Result<std::optional<StoreKeys>> keys_of(const StoreFilesOptions& options) {
+  if (options.key_file.empty()) return std::optional<StoreKeys>();
+  auto key = read_store_key(options.key_file);
+  if (!key) return fail(std::move(key.error()));
+  StoreKeys keys{.key = *key, .randomness = {}};
+  if (auto random = random_bytes(keys.randomness.bytes); !random) return fail(std::move(random.error()));
+  return std::optional(keys);
+}
+
 // What the engine borrows, for as long as it lives.
 struct Borrowed {
   SteadyClock clock;
@@ -119,6 +133,8 @@ std::string control_socket_of(const StorePath& path) {
 
 Status create_store(const StoreFilesOptions& options, bool overwrite) {
   if (options.paths.empty()) return fail(Code::invalid, "a store needs at least one path");
+  const auto keys = keys_of(options);
+  if (!keys) return fail(keys.error());
   const StoreGeometry geometry =
       chosen_geometry(options.geometry, std::ranges::min_element(options.paths, {}, &StorePath::bytes)->bytes);
   std::vector<File> files;
@@ -144,7 +160,7 @@ Status create_store(const StoreFilesOptions& options, bool overwrite) {
     }
     files.push_back(std::move(*file));
   }
-  StoreIdentity identity;
+  StoreIdentity identity{.encryption = *keys ? &(*keys)->key : nullptr};
   identity.paths.resize(files.size());
   if (auto random = random_bytes(identity.store); !random) return random;
   if (auto random = random_bytes(identity.secret); !random) return random;
@@ -158,13 +174,15 @@ Status create_store(const StoreFilesOptions& options, bool overwrite) {
 }
 
 Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
+  auto keys = keys_of(options);
+  if (!keys) return fail(std::move(keys.error()));
   std::vector<File> files;
   std::vector<Error> lost;
   for (const StorePath& path : options.paths) {
     const auto use = [&]() -> Status {
       auto file = open_locked(file_of(path), false, options);
       if (!file) return fail(std::move(file.error()));
-      if (auto resized = resize(*file, path.bytes); !resized) return resized;
+      if (auto resized = resize(*file, path.bytes, *keys ? &(*keys)->key : nullptr); !resized) return resized;
       files.push_back(std::move(*file));
       return {};
     };
@@ -183,6 +201,7 @@ Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
   if (!device) return fail(std::move(device.error()));
   borrowed->device = std::move(*device);
   EngineSettings settings = options.engine;
+  settings.keys = std::move(*keys);
   if (settings.unix_ms == 0) settings.unix_ms = unix_time_ms();
   auto engine = Engine::open(*borrowed->device, options.clock != nullptr ? *options.clock : borrowed->clock,
                              std::move(settings), borrowed);

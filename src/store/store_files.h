@@ -22,6 +22,7 @@ struct StorePath {
 struct StoreFilesOptions {
   std::vector<StorePath> paths;
   StoreGeometry geometry;  // of a new store
+  std::string key_file;    // see store_key.h: the store is, or is to be, encrypted with that key; empty: it is not
   EngineSettings engine;
   std::uint32_t queue_depth_max = 64;
   const Clock* clock = nullptr;  // of the store, for a replay in another time; must outlive it. None: the machine's
@@ -34,8 +35,9 @@ Status create_store(const StoreFilesOptions& options, bool overwrite);
 // The cap of a path that has room for so many segments and no more.
 std::uint64_t store_cap_of(const StoreGeometry& geometry, std::uint64_t segments);
 
-// Opens one. A cap smaller than the file cuts it, a larger one lengthens it, before this returns; what lay in a part
-// that was cut is gone. rejected if another process (or this one) has it open.
+// Opens one; with a wrong key it is refused before anything is changed. A cap smaller than the file cuts it, a larger
+// one lengthens it, before this returns; what lay in a part that was cut is gone. rejected if another process (or this
+// one) has it open.
 Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options);
 
 // Where the owner of the store in that path answers questions: a socket beside its file; empty for a block device.

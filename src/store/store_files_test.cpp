@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -16,17 +17,23 @@
 namespace artesian {
 namespace {
 
-class StoreFiles : public testing::Test {
+class StoreFiles : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     folder_ = testing::TempDir() + "artesian-store-XXXXXX";
     ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
     options_.paths = {{.path = folder_, .bytes = 12 * MiB}};
     options_.geometry = {.segment_bytes = 512 * KiB, .block_bytes_max = 256 * KiB};
+    if (GetParam()) options_.key_file = key_file("/key", std::string(32, 'k'));
   }
   void TearDown() override {
-    for (const char* name : {"/artesian.store", "/a", "/b"}) ::unlink((folder_ + name).c_str());
+    for (const char* name : {"/artesian.store", "/a", "/b", "/key", "/other"}) ::unlink((folder_ + name).c_str());
     ::rmdir(folder_.c_str());
+  }
+  std::string key_file(const std::string& name, const std::string& text, ::mode_t mode = 0600) {
+    std::ofstream(folder_ + name) << text;
+    EXPECT_EQ(::chmod((folder_ + name).c_str(), mode), 0);
+    return folder_ + name;
   }
   std::uint64_t bytes_on_disk(const std::string& name = "/artesian.store") {
     struct stat facts{};
@@ -43,7 +50,7 @@ class StoreFiles : public testing::Test {
   StoreFilesOptions options_;
 };
 
-TEST_F(StoreFiles, KeepsBlocksAndItsCap) {
+TEST_P(StoreFiles, KeepsBlocksAndItsCap) {
   ASSERT_TRUE(create_store(options_, false));
   EXPECT_LE(bytes_on_disk(), 12 * MiB);
   for (std::uint64_t round = 0; round < 3; ++round) {
@@ -63,7 +70,7 @@ TEST_F(StoreFiles, KeepsBlocksAndItsCap) {
   EXPECT_EQ(facts.st_mode & 0777, 0600U);
 }
 
-TEST_F(StoreFiles, HasOneOwner) {
+TEST_P(StoreFiles, HasOneOwner) {
   ASSERT_TRUE(create_store(options_, false));
   const auto store = open();
   options_.lock_patience = Nanos{0};
@@ -74,7 +81,7 @@ TEST_F(StoreFiles, HasOneOwner) {
   EXPECT_EQ(create_store(options_, true).error().code, Code::rejected);
 }
 
-TEST_F(StoreFiles, IsNotMadeOverSomethingElse) {
+TEST_P(StoreFiles, IsNotMadeOverSomethingElse) {
   ASSERT_TRUE(create_store(options_, false));
   EXPECT_EQ(create_store(options_, false).error().code, Code::rejected);
   EXPECT_TRUE(create_store(options_, true));
@@ -84,7 +91,7 @@ TEST_F(StoreFiles, IsNotMadeOverSomethingElse) {
   EXPECT_EQ(open_store(options_).error().code, Code::not_found);
 }
 
-TEST_F(StoreFiles, ASmallerCapHoldsWhenOpenReturnsAndALargerOneGivesRoom) {
+TEST_P(StoreFiles, ASmallerCapHoldsWhenOpenReturnsAndALargerOneGivesRoom) {
   ASSERT_TRUE(create_store(options_, false));
   {
     const auto store = open();
@@ -114,7 +121,7 @@ TEST_F(StoreFiles, ASmallerCapHoldsWhenOpenReturnsAndALargerOneGivesRoom) {
   EXPECT_EQ(one.get(200), Outcome::hit);
 }
 
-TEST_F(StoreFiles, GoesOnWithoutAPathThatIsGone) {
+TEST_P(StoreFiles, GoesOnWithoutAPathThatIsGone) {
   options_.paths = {{.path = folder_ + "/a", .bytes = 12 * MiB}, {.path = folder_ + "/b", .bytes = 12 * MiB}};
   ASSERT_TRUE(create_store(options_, false));
   {
@@ -134,7 +141,7 @@ TEST_F(StoreFiles, GoesOnWithoutAPathThatIsGone) {
   EXPECT_EQ(hits, 20U);
 }
 
-TEST_F(StoreFiles, ThreadsDoEverythingAtOnce) {
+TEST_P(StoreFiles, ThreadsDoEverythingAtOnce) {
   options_.engine.report = nullptr;
   ASSERT_TRUE(create_store(options_, false));
   const auto store = open();
@@ -268,17 +275,60 @@ void kill_again_and_again(StoreFilesOptions options, bool evicts, unsigned seed)
   ::munmap(memory, 4096);
 }
 
-TEST_F(StoreFiles, WhatFlushAcknowledgedSurvivesKill) {
+TEST_P(StoreFiles, WhatFlushAcknowledgedSurvivesKill) {
   options_.paths[0].bytes = 30 * MiB;
   ASSERT_TRUE(create_store(options_, false));
   kill_again_and_again(options_, false, 1);
 }
 
-TEST_F(StoreFiles, NothingWrongIsFoundAfterKillsDuringReclaim) {
+TEST_P(StoreFiles, NothingWrongIsFoundAfterKillsDuringReclaim) {
   options_.paths[0].bytes = 5 * MiB;
   ASSERT_TRUE(create_store(options_, false));
   kill_again_and_again(options_, true, 2);
 }
+
+TEST_P(StoreFiles, AreRefusedWithAnotherKeyBeforeAnythingIsChanged) {
+  ASSERT_TRUE(create_store(options_, false));
+  const StoreFilesOptions right = options_;
+  {
+    const auto store = open();
+    OneByOne one(*store, store->open_namespace(some_fields()).value());
+    for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(one.put(i, 200'000), Outcome::stored);
+  }
+  options_.key_file = GetParam() ? "" : key_file("/key", std::string(32, 'k'));
+  options_.paths[0].bytes = 6 * MiB;
+  for (const bool other : {false, true}) {
+    if (other) options_.key_file = key_file("/other", std::string(64, 'a') + "\n");
+    const auto refused = open_store(options_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::invalid);
+    EXPECT_NE(refused.error().message.find("artesian.store"), std::string::npos) << refused.error().message;
+    EXPECT_EQ(refused.error().message.find("aaaaaaaa"), std::string::npos) << refused.error().message;
+  }
+  options_ = right;
+  const auto store = open();
+  OneByOne one(*store, store->open_namespace(some_fields()).value());
+  EXPECT_EQ(one.get(39), Outcome::hit);
+  EXPECT_EQ(one.get(20), Outcome::hit);
+}
+
+TEST_P(StoreFiles, TakeKeysThatNobodyElseMayRead) {
+  for (const std::string& bad :
+       {std::string(31, 'a'), std::string(63, 'a'), std::string(64, 'x'), std::string(70, 'a')}) {
+    options_.key_file = key_file("/other", bad);
+    EXPECT_EQ(create_store(options_, false).error().code, Code::invalid) << bad;
+  }
+  for (const ::mode_t mode : {0644, 0640, 0602}) {
+    options_.key_file = key_file("/other", std::string(64, 'a'), mode);
+    EXPECT_EQ(create_store(options_, false).error().code, Code::rejected) << mode;
+  }
+  options_.key_file = key_file("/other", std::string(64, 'a'));
+  ASSERT_TRUE(create_store(options_, false));
+  options_.key_file = key_file("/other", std::string(32, '\xaa'));  // the same, as bytes
+  EXPECT_TRUE(open_store(options_));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, StoreFiles, testing::Bool(), StoreKind::name);
 
 }  // namespace
 }  // namespace artesian

@@ -497,6 +497,37 @@ sys.exit(json.load(open("out"))["blocks"] != 2)' || bad "not two blocks: $(cat o
   want 1 "$artesian" store get --path "$dir" "${ns[@]}" hex:00ff back
 }
 
+scenario_store_encrypted() {
+  local dir ns=(--weights sha256:77ab)
+  dir=$(mktemp -d "$tree/store-XXXXXX") && trap "rm -rf '$work' '$dir'" EXIT
+  head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >key
+  want 1 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M --key-file key
+  one_line
+  has err 'mode must be 0600'
+  chmod 600 key
+  want 0 "$artesian" store init --path "$dir" --size 24M --segment 2M --block-max 1M --key-file key
+  yes 'a transcript in another form' | head -c 100000 >block
+  want 0 "$artesian" store put --path "$dir" "${ns[@]}" --key-file key about block
+  want 0 "$artesian" store get --path "$dir" "${ns[@]}" --key-file key about back
+  cmp block back || bad "not the same bytes"
+  for text in transcript about 77ab; do
+    grep -q "$text" "$dir/artesian.store" && bad "'$text' can be read in the store"
+  done
+  for command in stat ls verify; do
+    want 2 "$artesian" store $command --path "$dir"
+    one_line
+    has err 'its key (fingerprint '
+  done
+  head -c 32 /dev/urandom >other && chmod 600 other
+  want 2 "$artesian" store stat --path "$dir" --key-file other
+  one_line
+  has err "the store's has"
+  want 0 "$artesian" store stat --path "$dir" --key-file key
+  want 0 "$artesian" store ls --path "$dir" --key-file key
+  has out 'about'
+  want 0 "$artesian" store verify --path "$dir" --key-file key
+}
+
 scenario_serve() {
   local serve=("$artesian" serve --kv 64M --kv-path "$work/kv")
   want 2 "${serve[@]}"

@@ -119,10 +119,12 @@ def create(
     segment: Union[int, str] = 0,
     block_max: Union[int, str] = 0,
     overwrite: bool = False,
+    key_file: Path = "",
 ) -> None:
-    """Makes an empty store in files, folders or block devices; `cap` is that of each, metadata included."""
+    """Makes an empty store in files, folders or block devices; `cap` is that of each, metadata included. `key_file`: it
+    is encrypted with the key in there, 32 bytes or 64 hex digits, mode 0600."""
     names = _paths(paths)
-    _artesian.create(names, _caps(cap, len(names)), size(segment), size(block_max), overwrite)
+    _artesian.create(names, _caps(cap, len(names)), size(segment), size(block_max), overwrite, os.fspath(key_file))
 
 
 def open_or_create(path: Path, cap: Union[int, str, None], *, memory: Union[int, str] = 0, block_max: Union[int, str] = 0) -> Store:
@@ -148,11 +150,15 @@ class Store:
         buffers: Union[int, str] = 0,
         queue_depth: int = 0,
         metrics: str = "",
+        key_file: Path = "",
     ) -> None:
         """`cap`: of each path, where it is to change. `memory`: of the memory tier. `buffers`: for what is on its way.
-        `metrics`: where figures are served for Prometheus: "9464", on this machine alone, or "address:port"."""
+        `metrics`: where figures are served for Prometheus: "9464", on this machine alone, or "address:port".
+        `key_file`: of an encrypted store."""
         names = _paths(paths)
-        self._store = _artesian.Store(names, _caps(cap, len(names)), size(memory), size(buffers), queue_depth, metrics)
+        self._store = _artesian.Store(
+            names, _caps(cap, len(names)), size(memory), size(buffers), queue_depth, metrics, os.fspath(key_file)
+        )
         self._waiting: dict[int, asyncio.Future[tuple[list[int], list[int]]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 

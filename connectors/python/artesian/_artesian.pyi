@@ -1,11 +1,20 @@
 from typing import Any, Sequence
 
 def set_error_class(error: type[Exception]) -> None: ...
-def create(paths: list[str], caps: list[int], segment_bytes: int, block_bytes_max: int, overwrite: bool) -> None: ...
+def create(
+    paths: list[str], caps: list[int], segment_bytes: int, block_bytes_max: int, overwrite: bool, key_file: str
+) -> None: ...
 
 class Store:
     def __init__(
-        self, paths: list[str], caps: list[int], memory_bytes: int, buffer_bytes: int, queue_depth: int, metrics: str
+        self,
+        paths: list[str],
+        caps: list[int],
+        memory_bytes: int,
+        buffer_bytes: int,
+        queue_depth: int,
+        metrics: str,
+        key_file: str,
     ) -> None: ...
     def metrics_port(self) -> int: ...
     def close(self) -> None: ...
