@@ -22,11 +22,11 @@ struct StoreBenchOptions {
   std::uint64_t bytes = 2 * GiB;  // of the store, and of blocks of one size
   std::vector<std::uint64_t> block_bytes;
   std::vector<std::uint32_t> depths;
-  double seconds = 1;   // of one measurement of reads
-  unsigned rounds = 3;  // each takes all subjects in turn
-  bool peers = true;    // one file per block
-  std::string key_file; // the store is encrypted with that key; empty: it is not
-  std::string fio;      // the program; empty: the drive alone is measured by our own loop
+  double seconds = 1;    // of one measurement of reads
+  unsigned rounds = 3;   // each takes all subjects in turn
+  bool peers = true;     // one file per block
+  std::string key_file;  // the store is encrypted with that key; empty: it is not
+  std::string fio;       // the program; empty: the drive alone is measured by our own loop
   std::function<void(double part, std::string_view what)> progress;
   std::function<void(std::string_view)> report;
 };

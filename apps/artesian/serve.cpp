@@ -244,8 +244,9 @@ Action setup_serve(CLI::App& command, const Context& context) {
   add_size(command, "--kv", options->kv_bytes, "Flash that contexts may take; taken at once when the store is made");
   command.add_option("--kv-path", options->kv_path,
                      "Folder, file or block device of the store; else in the cache folder");
-  command.add_option("--key-file", options->key_file,
-                     "The store is, or is to be, encrypted with the key in this file: 32 bytes or 64 hex digits, mode 0600");
+  command.add_option(
+      "--key-file", options->key_file,
+      "The store is, or is to be, encrypted with the key in this file: 32 bytes or 64 hex digits, mode 0600");
   add_size(command, "--memory", options->memory, "Open the weights door too, with so much memory for weights");
   command.add_option("--upstream", options->upstream, "A llama-server that runs already: http://host:port");
   command.add_option("--slot-dir", options->slot_folder, "Its --slot-save-path, which must be on this machine");
