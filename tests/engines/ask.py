@@ -5,8 +5,8 @@ a minute of imports and nothing else; its process group is the pid's. In it are 
 compute (so that bits are repeated); with "processes": true the latter two are processes of their own, as vLLM starts them by default.
 
 A job: {"model": folder, "transfer": kv_transfer_config or null, "more": {engine arguments}, "processes": bool, "questions": [...]};
-a question: {"start": n, "count": n (of the licence's tokens), "answer": tokens, "salt": text}; or {"do": "reset"}, which empties the
-engine's own prefix cache. An answer: {"ids": [...], "cached": tokens that were not computed, "seconds": until the last of them}.
+a question: {"start": n, "count": n (of the licence's tokens), "answer": tokens, "salt": text}; {"together": [questions]}; or
+{"do": "reset", "connector": bool}, which empties the engine's own prefix cache, and resets the connector, too. An answer: {"ids": [...], "cached": tokens that were not computed, "seconds": until the last of them}.
 """
 
 import json
@@ -31,19 +31,25 @@ import vllm.v1.worker.cpu_worker  # noqa: E402, F401
 import vllm.model_executor.models.llama  # noqa: E402, F401
 
 
-def ask(engine: vllm.LLM, text: list[int], question: dict) -> dict:
-    if question.get("do") == "reset":
-        engine.reset_prefix_cache()
-        return {}
+def prompt(text: list[int], question: dict) -> vllm.TokensPrompt:
     start = question.get("start", 0)
-    prompt = vllm.TokensPrompt(prompt_token_ids=text[start : start + question["count"]])
+    made = vllm.TokensPrompt(prompt_token_ids=text[start : start + question["count"]])
     if "salt" in question:
-        prompt["cache_salt"] = question["salt"]
-    settings = vllm.SamplingParams(max_tokens=question.get("answer", 1), temperature=0, ignore_eos=True)
+        made["cache_salt"] = question["salt"]
+    return made
+
+
+def ask(engine: vllm.LLM, text: list[int], question: dict) -> dict | list[dict]:
+    if question.get("do") == "reset":
+        engine.reset_prefix_cache(reset_connector=question["connector"])
+        return {}
+    together = question.get("together", [question])
+    settings = [vllm.SamplingParams(max_tokens=each.get("answer", 1), temperature=0, ignore_eos=True) for each in together]
     begun = time.monotonic()
-    (said,) = engine.generate(prompt, settings, use_tqdm=False)
+    said = engine.generate([prompt(text, each) for each in together], settings, use_tqdm=False)
     seconds = time.monotonic() - begun
-    return {"ids": list(said.outputs[0].token_ids), "cached": said.num_cached_tokens, "seconds": seconds}
+    answers = [{"ids": list(one.outputs[0].token_ids), "cached": one.num_cached_tokens, "seconds": seconds} for one in said]
+    return answers if "together" in question else answers[0]
 
 
 def answers(job: dict) -> list[dict]:

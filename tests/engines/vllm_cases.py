@@ -1,6 +1,6 @@
 """Artesian's store under the real vLLM, on its CPU platform: never a wrong block, and how soon the first token comes.
 
-usage: vllm_cases.py CASE
+usage: vllm_cases.py tier|connector CASE
 
 Token ids are compared with those of the same engine without Artesian; how many tokens were not computed is asserted in each case.
 """
@@ -8,9 +8,12 @@ Token ids are compared with those of the same engine without Artesian; how many 
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from engine import check, skip
 
@@ -19,6 +22,7 @@ MODEL = "SmolLM2-135M-Instruct-bf16"
 PROMPT, BLOCK = 1500, 128
 HIT = PROMPT // BLOCK * BLOCK
 QUESTION = {"count": PROMPT, "answer": 12}
+HEADER_PAGES = 1  # of a record with keys as short as these
 
 
 class Vllm:
@@ -67,35 +71,155 @@ class Vllm:
         check(answers is not None, f"vLLM did not answer:\n{self.tail()}")
         return answers
 
+    def wait_for(self, is_so):
+        end = time.monotonic() + 200
+        while not is_so():
+            check(time.monotonic() < end, f"waited too long:\n{self.tail()}")
+            time.sleep(0.001)
+
     def tail(self):
         return self.log.read_text(errors="replace")[-6000:]
 
 
+def printed(path, *options):
+    """What `python -m artesian.vllm config` prints."""
+    command = [os.environ["ARTESIAN_VLLM_PYTHON"], "-m", "artesian.vllm", "config", "--path", path, "--capacity", "1G", *options]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
 def tier(path, **options):
     """ArtesianTier below vLLM's native offloading, under the copying worker of the tests."""
-    printed = subprocess.run(
-        [os.environ["ARTESIAN_VLLM_PYTHON"], "-m", "artesian.vllm", "config", "--path", path, "--capacity", "1G", "--memory", "256M"],
-        capture_output=True, text=True, check=True).stdout
-    config = json.loads(printed)
+    config = printed(path, "--memory", "256M")
     extra = config["kv_connector_extra_config"]
     extra |= {"spec_name": "CpuTieringSpec", "spec_module_path": "tiering_spec"}
     extra["secondary_tiers"][0] |= options
     return config
 
 
-def case_tier(vllm):
+def connector(path, **options):
+    config = printed(path, "--connector")
+    config["kv_connector_extra_config"] |= options
+    return config
+
+
+def bytes_of_records(path):
+    """Where the payload of each block's record begins in a store's file (docs/format.md)."""
+    data, found = (path / "artesian.store").read_bytes(), []
+    for page in range(2 << 20, len(data), 4096):
+        if data[page : page + 4] == b"ARTR" and data[page + 10] == 1:
+            found.append(page + 4096 * HEADER_PAGES)
+    return found
+
+
+def spoil(path, places):
+    """Flips a bit at each of the places."""
+    with open(path / "artesian.store", "r+b") as file:
+        for place in places:
+            file.seek(place)
+            (byte,) = file.read(1)
+            file.seek(place)
+            file.write(bytes([byte ^ 0x10]))
+
+
+def same(answer, plain, cached):
+    check(answer["cached"] == cached, f"{answer['cached']} tokens came from flash, not {cached}")
+    check(answer["ids"] == plain["ids"], f"the text is another one:\n{answer}\n{plain}")
+
+
+def case_restart(vllm, make):
     """After a restart all whole blocks come from flash, and the text is the same."""
-    config = tier(vllm.folder / "kv")
+    config = make(vllm.folder / "kv")
     (plain,) = vllm.ask(None, [QUESTION])
-    (first,) = vllm.ask(config, [QUESTION])
-    (again,) = vllm.ask(config, [QUESTION])
-    print(plain, first, again, sep="\n")
-    check((plain["cached"], first["cached"]) == (0, 0), "something was cached before anything was stored")
-    check(again["cached"] == HIT, f"{again['cached']} tokens came from flash, not {HIT}")
-    check(plain["ids"] == first["ids"] == again["ids"], "the text is another one")
+    same(*vllm.ask(config, [QUESTION]), plain, 0)
+    same(*vllm.ask(config, [QUESTION]), plain, HIT)
+
+
+def case_others(vllm, make):
+    """Other weights under the same name, another type, block size or salt: nothing is found, and the text is right."""
+    name, config = vllm.folder / "model", make(vllm.folder / "kv")
+    changed = vllm.converted("--noise", "0.15", name=f"{MODEL}-changed")
+    salted = QUESTION | {"salt": "a tenant"}
+    name.symlink_to(vllm.model)
+    (plain,) = vllm.ask(None, [QUESTION], model=name)
+    first, other = vllm.ask(config, [QUESTION, salted], model=name)
+    same(first, plain, 0)
+    same(other, plain, 0)
+    for more in ({"dtype": "float16"}, {"block_size": 64}):
+        (expected,) = vllm.ask(None, [QUESTION], model=name, **more)
+        same(*vllm.ask(config, [QUESTION], model=name, **more), expected, 0)
+    name.unlink()
+    name.symlink_to(changed)
+    (expected,) = vllm.ask(None, [QUESTION], model=name)
+    check(expected["ids"] != plain["ids"], "the other weights say the same, so this test shows little")
+    same(*vllm.ask(config, [QUESTION], model=name), expected, 0)
+    name.unlink()
+    name.symlink_to(vllm.model)
+    for answer in vllm.ask(config, [QUESTION, salted], model=name):
+        same(answer, plain, HIT)
+    same(*vllm.ask(config, [QUESTION | {"salt": "another"}], model=name), plain, 0)
+
+
+def case_broken(vllm, make):
+    """A bit flipped in one block and in all, a file cut, the first segment gone: bad blocks are computed again."""
+    filled, kv = vllm.folder / "filled", vllm.folder / "kv"
+    (plain,) = vllm.ask(None, [QUESTION])
+    same(*vllm.ask(make(filled), [QUESTION]), plain, 0)
+    records = bytes_of_records(filled)
+    check(len(records) >= HIT // BLOCK, f"{len(records)} records are in the store")
+    (kv.parent / "kv").mkdir()
+
+    def broken(how):
+        shutil.copy(filled / "artesian.store", kv)
+        how()
+        said = vllm.log.stat().st_size
+        (answer,) = vllm.ask(make(kv), [QUESTION])
+        check(answer["ids"] == plain["ids"], f"the text is another one:\n{answer}\n{plain}")
+        with open(vllm.log, "rb") as log:
+            log.seek(said)
+            print(answer["cached"], *(line for line in log.read().decode(errors="replace").splitlines() if "artesian:" in line), sep="\n")
+        return answer["cached"]
+
+    # The connector's engine counts what it asked for, the tier's what came.
+    check(broken(lambda: spoil(kv, [records[len(records) // 2] + 5000])) in ((HIT,) if make is connector else range(BLOCK, HIT, BLOCK)),
+          "one bad block, and its neighbours were not used")
+    broken(lambda: spoil(kv, [place + 5000 for place in records]))
+    os.truncate(filled / "artesian.store", os.path.getsize(filled / "artesian.store"))
+    broken(lambda: os.truncate(kv / "artesian.store", records[len(records) // 2]))
+    broken(lambda: spoil(kv, range((2 << 20), (2 << 20) + 64)))
+    same(*vllm.ask(make(kv), [QUESTION]), plain, HIT)
+
+
+def case_many(vllm, make):
+    """Several requests at once, one of one token, more than the engine's cache holds (so that some are preempted): the same texts."""
+    more = {"num_gpu_blocks_override": 20}
+    questions = [{"start": 100 * number, "count": 700, "answer": 200} for number in range(3)] + [{"count": 1}, {"start": 1, "count": BLOCK + 1}]
+    plain = [vllm.ask(None, [question], **more)[0] for question in questions]
+    for attempt in range(2):
+        answers = vllm.ask(make(vllm.folder / "kv"), [{"together": questions}, {"count": 1}], **more)
+        for answer, expected in zip([*answers[0], answers[1]], [*plain, plain[3]]):
+            check(answer["ids"] == expected["ids"], f"attempt {attempt}: the text is another one:\n{answer}\n{expected}")
+
+
+def case_killed(vllm, make):
+    """kill -9 in mid-store, again and again: whatever is found afterwards is right."""
+    kv, times = vllm.folder / "kv", 3 * int(os.environ.get("ARTESIAN_TEST_SCALE", "1"))
+    config = make(kv)
+    (plain,) = vllm.ask(None, [QUESTION])
+    for attempt in range(times):
+        said = vllm.log.stat().st_size
+        group = vllm.begin(config, [{"start": attempt + 50 * number, "count": PROMPT} for number in range(100)])
+        vllm.wait_for(lambda: b" on flash" in vllm.log.read_bytes()[said:])
+        before = (kv / "artesian.store").stat().st_mtime_ns
+        vllm.wait_for(lambda: (kv / "artesian.store").stat().st_mtime_ns != before)
+        time.sleep(0.037 * attempt)  # so that not every attempt ends at the first write
+        os.killpg(group, signal.SIGKILL)
+        check(vllm.said() is None, "it ended before it was killed")
+    first, again = vllm.ask(config, [QUESTION, QUESTION])
+    check(first["ids"] == again["ids"] == plain["ids"], f"the text is another one:\n{first}\n{again}\n{plain}")
+    same(*vllm.ask(config, [QUESTION]), plain, HIT)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="artesian-engines-") as opened:
         with Vllm(opened) as running:
-            globals()[f"case_{sys.argv[1]}"](running)
+            globals()[f"case_{sys.argv[2]}"](running, {"tier": tier, "connector": connector}[sys.argv[1]])

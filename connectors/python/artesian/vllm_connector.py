@@ -1,0 +1,593 @@
+"""Artesian as a KV connector of vLLM (tested with 0.32.0), where the KV cache lies in host memory: vLLM for CPU.
+
+    vllm serve MODEL --kv-transfer-config "$(python -m artesian.vllm config --connector --path /nvme/kv --capacity 200G)"
+
+A block of the engine is stored in a few records, each of some layers that follow one another: the first layers compute while the
+others are read, and are written while the others compute. Records are read into the engine's cache and written from it, without a
+copy by Python. A block is known by vLLM's own chained hash (tokens, adapter's name, salt, images), by the content of the adapter, and
+by the namespace: fingerprint of the weights, type, layout, block size, rank and world size.
+
+A block that is bad, missing or late is reported, and vLLM computes it again (kv_load_failure_policy must be "recompute"); its
+neighbours are used. What was computed in a step in which a block failed is not stored. A store that fails means a slower engine: no
+call here raises into it. Loads and stores of a step end with the step: a request that is aborted or preempted leaves nothing behind.
+
+Threads: as vLLM calls it, one in the scheduler's process and one in each worker's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import math
+import select
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import artesian
+from artesian import Hints, Namespace, Outcome, Store, StoreError
+from artesian.fingerprint import fingerprint, model_folder
+
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorMetadata,
+    KVConnectorRole,
+    SupportsHMA,
+)
+from vllm.logger import init_logger
+from vllm.v1.kv_cache_interface import FullAttentionSpec, iter_layer_specs
+from vllm.v1.metrics.cache_hit_source import CacheHitSource
+
+if TYPE_CHECKING:
+    import torch
+    from vllm.config import VllmConfig
+    from vllm.forward_context import ForwardContext
+    from vllm.v1.core.kv_cache_manager import KVCacheBlocks
+    from vllm.v1.core.sched.output import SchedulerOutput
+    from vllm.v1.kv_cache_interface import KVCacheConfig
+    from vllm.v1.outputs import KVConnectorOutput
+    from vllm.v1.request import Request
+
+_LOG = init_logger("vllm.artesian")
+_RECORD_BYTES_MIN = 512 << 10  # smaller reads do not fill a drive
+_RECORDS_MAX = 8  # of a block
+_QUIET_SECONDS = 60  # between two complaints about the store
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Move:
+    """Blocks of one request, in order, that come from the store or go there."""
+
+    keys: list[bytes]
+    blocks: list[int]  # where they are in the engine's cache
+    first: int  # which block of the request the first one is
+    parent: bytes | None  # key of the block before the first
+
+
+@dataclass
+class ArtesianMetadata(KVConnectorMetadata):  # type: ignore[misc]
+    """What the workers do in this step."""
+
+    generation: str = ""
+    loads: list[Move] = field(default_factory=list)
+    saves: list[Move] = field(default_factory=list)
+
+
+class Settings:
+    """What both sides know of the model, its cache and the store, checked once."""
+
+    def __init__(self, config: VllmConfig, cache: KVCacheConfig) -> None:
+        extra = dict(config.kv_transfer_config.kv_connector_extra_config)
+        self.path = str(extra.pop("path", ""))
+        self.capacity = extra.pop("capacity", None)
+        self.memory = extra.pop("memory", 0)
+        self.codec = str(extra.pop("codec", ""))
+        self.salt = str(extra.pop("salt", ""))
+        self.deadline = float(extra.pop("deadline", 5))
+        weights = extra.pop("weights", None)
+        if not self.path or extra:
+            raise ValueError(f"artesian: kv_connector_extra_config: {f'{next(iter(extra))}: no such option' if extra else 'has no path'}")
+        self._check(config, cache)
+        self.parallel = config.parallel_config
+        self.block_tokens = int(config.cache_config.block_size)
+        self.hashes_per_block = self.block_tokens // int(cache.hash_block_size or self.block_tokens)
+        self.block_bytes = sum(spec.page_size_bytes for spec in self._layers(cache).values())
+        names = list(self._layers(cache))
+        self.records = max(1, min(_RECORDS_MAX, len(names), self.block_bytes // _RECORD_BYTES_MIN))
+        share = math.ceil(len(names) / self.records)
+        self.record_of = {name: number // share for number, name in enumerate(names)}
+        self.records = self.record_of[names[-1]] + 1
+        self.model = str(config.model_config.model)
+        self.weights = str(weights) if weights else self._fingerprint()
+        kept = config.cache_config.cache_dtype
+        self.dtype = str(config.model_config.dtype if kept == "auto" else kept).removeprefix("torch.")
+        self.layout = self._layout(config, cache)
+
+    @staticmethod
+    def _layers(cache: KVCacheConfig) -> dict[str, Any]:
+        (group,) = cache.kv_cache_groups
+        specs = getattr(group.kv_cache_spec, "kv_cache_specs", None)
+        return {name: specs[name] if specs else group.kv_cache_spec for name in group.layer_names}
+
+    @staticmethod
+    def _check(config: VllmConfig, cache: KVCacheConfig) -> None:
+        """Refused at start, with one sentence: what this connector would not do right."""
+        groups, parallel = cache.kv_cache_groups, config.parallel_config
+        plain = len(groups) == 1 and all(isinstance(spec, FullAttentionSpec) for spec in iter_layer_specs(groups[0].kv_cache_spec))
+        if not plain:
+            raise ValueError("artesian: not all layers are of full attention; with --disable-hybrid-kv-cache-manager they may become so")
+        if max(parallel.pipeline_parallel_size, parallel.decode_context_parallel_size, parallel.prefill_context_parallel_size) > 1:
+            raise ValueError("artesian: pipeline and context parallelism are not supported by ArtesianConnector")
+        if config.cache_config.block_size % (cache.hash_block_size or config.cache_config.block_size):
+            raise ValueError("artesian: the block size is no multiple of what vLLM hashes")
+        if config.scheduler_config.async_scheduling:
+            raise ValueError("artesian: with asynchronous scheduling a failed block is known too late; start with --no-async-scheduling")
+        if not config.cache_config.enable_prefix_caching:
+            raise ValueError("artesian: prefix caching is off, and with it the hashes by which blocks are known")
+        if config.kv_transfer_config.kv_load_failure_policy != "recompute":
+            _LOG.warning('artesian: kv_load_failure_policy is not "recompute": a block that cannot be loaded fails its request')
+
+    def _fingerprint(self) -> str:
+        folder = model_folder(self.model)
+        if folder is None:
+            raise ValueError(
+                f"artesian: {self.model}: its files are not to be found here; give their fingerprint as 'weights' "
+                "(python -m artesian.fingerprint FOLDER)"
+            )
+        return fingerprint(folder, self.path)
+
+    def _layout(self, config: VllmConfig, cache: KVCacheConfig) -> str:
+        settings = config.model_config.hf_config.to_dict()
+        settings.pop("_name_or_path", None)
+        facts = {
+            "model": settings,
+            "quantization": str(config.model_config.quantization),
+            "layers": [[name, spec.page_size_bytes] for name, spec in self._layers(cache).items()],
+            "order": str(cache.kv_cache_layout),
+            "records": self.records,
+            "hash": [str(config.cache_config.prefix_caching_hash_algo), cache.hash_block_size],
+            "tensor_parallel": self.parallel.tensor_parallel_size,
+        }
+        return "sha256:" + hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+    def space(self, store: Store, rank: int, generation: str) -> Namespace:
+        """`generation`: of weights that were changed while the engine ran; empty for those of the files."""
+        return store.namespace(
+            weights=self.weights + generation,
+            model=self.model,
+            dtype=self.dtype,
+            layout=self.layout,
+            codec=self.codec,
+            salt=self.salt,
+            block_tokens=self.block_tokens,
+            rank=rank,
+            world_size=self.parallel.world_size,
+        )
+
+
+def _record(key: bytes, record: int) -> bytes:
+    return key + bytes([record])
+
+
+_shared: dict[str, tuple[Store, int]] = {}  # of this process, with how many use it
+
+
+def _open(settings: Settings) -> Store:
+    store, users = _shared.get(settings.path, (None, 0))
+    if store is None:
+        store = artesian.open_or_create(settings.path, settings.capacity, memory=settings.memory)
+    _shared[settings.path] = (store, users + 1)
+    return store
+
+
+def _close(settings: Settings) -> None:
+    store, users = _shared.pop(settings.path)
+    if users > 1:
+        _shared[settings.path] = (store, users - 1)
+    else:
+        store.close()
+
+
+class Side:
+    """What scheduler's and worker's side share: the store, and how its failures are taken."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store = _open(settings)
+        self.generation = ""
+        self._complained = -math.inf
+
+    def spared(self, call: Callable[[], Result], instead: Result) -> Result:
+        """What the call gives, or `instead` when the store fails: the engine goes on without it."""
+        try:
+            return call()
+        except (StoreError, OSError) as error:
+            now = time.monotonic()
+            if now - self._complained > _QUIET_SECONDS:
+                self._complained = now
+                _LOG.warning("artesian: %s: going on without the store: %s", self.settings.path, error)
+            return instead
+
+    def shutdown(self) -> None:
+        self.spared(lambda: _close(self.settings), None)
+
+
+@dataclass
+class Known:
+    """A request that the scheduler has named."""
+
+    request: Request
+    adapter: bytes | None  # of its content; empty: no adapter; None: one whose content is not known, so nothing is stored
+    found: int = 0  # the first block that the store was asked for
+    saved: int = 0  # blocks that are stored, or on the way there
+
+
+class SchedulerSide(Side):
+    """Looks up what a request finds in the store, and decides what each step loads and saves. Blocks, not tokens."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._spaces = self._opened()
+        self._known: dict[str, Known] = {}
+        self._adapters: dict[int, bytes | None] = {}
+        self._meta = ArtesianMetadata()
+
+    def _opened(self) -> list[Namespace]:
+        ranks = range(self.settings.parallel.world_size)
+        return [self.settings.space(self.store, rank, self.generation) for rank in ranks]
+
+    def know(self, request: Request) -> Known:
+        known = self._known.get(request.request_id)
+        if known is None:
+            known = self._known[request.request_id] = Known(request, self._adapter(request.lora_request))
+        return known
+
+    def _adapter(self, lora: Any) -> bytes | None:
+        """vLLM's hashes hold an adapter's name and path. Here is its content, as it was when it was first asked for."""
+        if lora is None:
+            return b""
+        if lora.lora_int_id not in self._adapters or getattr(lora, "load_inplace", False):
+            found = self.spared(lambda: fingerprint(lora.lora_path, self.settings.path), "")
+            self._adapters[lora.lora_int_id] = hashlib.sha256(found.encode()).digest() if found else None
+        return self._adapters[lora.lora_int_id]
+
+    def keys(self, known: Known, first: int, end: int) -> list[bytes]:
+        """Of the request's blocks from `first` to before `end`, as many as are known by all their tokens."""
+        hashes, scale = known.request.block_hashes, self.settings.hashes_per_block
+        if known.adapter is None:
+            return []
+        end = min(end, len(hashes) // scale)
+        return [bytes(hashes[(number + 1) * scale - 1]) + known.adapter for number in range(first, end)]
+
+    def _records(self, keys: Sequence[bytes]) -> list[bytes]:
+        return [_record(key, record) for key in keys for record in range(self.settings.records)]
+
+    def stage(self, request: Request) -> None:
+        """While others run: the store brings to memory what the request will want."""
+        others = bool(self._known)
+        known = self.know(request)
+        if others and artesian.size(self.settings.memory):
+            keys = self._records(self.keys(known, 0, request.num_tokens // self.settings.block_tokens))
+            for space in self._spaces:
+                self.spared(lambda space=space: space.submit_stage(keys), 0)  # type: ignore[misc]
+
+    def found(self, request: Request, computed: int) -> int:
+        """How many blocks follow the `computed` ones in the store of every rank; a token is left to compute."""
+        known = self.know(request)
+        known.found = computed
+        if request.skip_reading_prefix_cache:
+            return 0
+        keys = self.keys(known, computed, (request.num_tokens - 1) // self.settings.block_tokens)
+        if not keys:
+            return 0
+        records = self._records(keys)
+        there: int = self.spared(lambda: min(space.longest_prefix(records) for space in self._spaces), 0)
+        return there // int(self.settings.records)
+
+    def allocated(self, request: Request, blocks: list[int], loaded: int) -> None:
+        known = self.know(request)
+        if loaded == 0:
+            return
+        first = known.found
+        keys = self.keys(known, first, first + loaded)
+        self._meta.loads.append(Move(keys, blocks[first : first + loaded], first, None))
+
+    def step(self, scheduled: SchedulerOutput) -> ArtesianMetadata:
+        cached = scheduled.scheduled_cached_reqs
+        computed = {new.req_id: new.num_computed_tokens for new in scheduled.scheduled_new_reqs}
+        computed |= dict(zip(cached.req_ids, cached.num_computed_tokens))
+        if self._meta.loads and len(self._spaces) > 1:
+            computed = {}  # a block that fails in one rank would spoil what the others store; it is offered in the next step
+        for name, before in computed.items():
+            known = self._known.get(name)
+            state = scheduled.kv_connector_block_state
+            blocks = state.get_block_ids(name) if state is not None else None
+            if known is not None and blocks is not None:
+                self._save(known, blocks[0], before + scheduled.num_scheduled_tokens[name])
+        meta, self._meta = self._meta, ArtesianMetadata()
+        meta.generation = self.generation
+        self.spared(lambda: bool(self.store.drain()), False)  # what was staged
+        return meta
+
+    def _save(self, known: Known, blocks: list[int], tokens: int) -> None:
+        """Blocks that are whole after this step and not in the store."""
+        first = known.saved
+        keys = self.keys(known, first, tokens // self.settings.block_tokens)
+        if not keys:
+            return
+        known.saved = first + len(keys)
+        missing = self._missing(keys)
+        before = self.keys(known, first - 1, first) if first else []
+        for number, key in enumerate(keys):
+            if key in missing:
+                self._meta.saves.append(Move([key], [blocks[first + number]], first + number, before[0] if before else None))
+            before = [key]
+
+    def _missing(self, keys: list[bytes]) -> set[bytes]:
+        """Those of which some rank's store lacks a record."""
+        records = self._records(keys)
+        count = self.settings.records
+        lacking: set[bytes] = set()
+        for space in self._spaces:
+            there = self.spared(lambda: space.exists(records), [True] * len(records))  # noqa: B023
+            lacking |= {key for number, key in enumerate(keys) if not all(there[number * count : (number + 1) * count])}
+        return lacking
+
+    def failed(self) -> None:
+        """Blocks of the last step failed: what it computed was not stored, and is offered again when it is right."""
+        for known in self._known.values():
+            known.saved = 0
+
+    def forget(self, request: Request) -> None:
+        self._known.pop(request.request_id, None)
+
+    def reset(self) -> bool:
+        """The engine's weights may have changed: nothing stored before is found again, nothing stored from now on by another start."""
+
+        def erase() -> bool:
+            for space in self._spaces:
+                space.erase_all()
+            self.generation = " changed " + uuid.uuid4().hex
+            self._spaces = self._opened()
+            return True
+
+        self.failed()
+        return self.spared(erase, False)
+
+
+@dataclass
+class Layer:
+    """A layer's cache: `bytes` of a block at each multiple of `stride`."""
+
+    memory: memoryview
+    stride: int
+    bytes: int
+    owner: torch.Tensor  # whose memory it is
+
+    def block(self, number: int) -> memoryview:
+        return self.memory[number * self.stride : number * self.stride + self.bytes]
+
+
+def layer_of(name: str, cache: torch.Tensor, blocks: int) -> Layer:
+    """The memory of a layer's cache, in which each of `blocks` is one range."""
+    if cache.device.type != "cpu":
+        raise ValueError(f"artesian: the KV cache is on {cache.device}; ArtesianConnector takes one in host memory, ArtesianTier any")
+    shape, stride, each = tuple(cache.shape), tuple(cache.stride()), cache.element_size()
+    parts, rest = divmod(shape[0], blocks)  # a block may be several of the kernel's
+    size = math.prod(shape[1:])
+    dense = sum((count - 1) * step for count, step in zip(shape[1:], stride[1:])) == size - 1
+    if rest or not dense or stride[0] < size or (parts > 1 and stride[0] != size):
+        raise ValueError(f"artesian: {name}: a block of its cache is not one range of memory: {shape}, {stride}")
+    reach = ((shape[0] - 1) * stride[0] + size) * each
+    memory = memoryview((ctypes.c_char * reach).from_address(cache.data_ptr())).cast("B")
+    return Layer(memory, stride[0] * each * parts, size * each * parts, cache)
+
+
+class WorkerSide(Side):
+    """Reads and writes records of the engine's cache. All that a step begins ends with it."""
+
+    def __init__(self, settings: Settings, blocks: int) -> None:
+        super().__init__(settings)
+        self._blocks = blocks
+        self._rank = int(settings.parallel.rank)
+        self._space = settings.space(self.store, self._rank, "")
+        self._poll = select.poll()
+        self._poll.register(self.store.event_fd(), select.POLLIN)
+        self._layers: list[list[Layer]] = []  # by record
+        self._bytes: list[int] = []
+        self._loads: dict[int, tuple[int, list[int]]] = {}  # tag: record and blocks
+        self._saves: set[int] = set()
+        self._unsaved: list[set[str]] = []  # layers of each record that are not computed yet
+        self._failed: set[int] = set()
+
+    def register(self, caches: dict[str, torch.Tensor]) -> None:
+        self._layers = [[] for _ in range(self.settings.records)]
+        for name, record in self.settings.record_of.items():
+            self._layers[record].append(layer_of(name, caches[name], self._blocks))
+        self._bytes = [sum(layer.bytes for layer in layers) for layers in self._layers]
+        stats: dict[str, int] = self.spared(self.store.stats, dict[str, int]())
+        _LOG.info(
+            "artesian: %s: %s blocks on flash; a block of %d bytes is stored in %d records",
+            self.settings.path, stats.get("blocks", "no"), sum(self._bytes), self.settings.records,
+        )  # fmt: skip
+
+    def _pieces(self, record: int, block: int) -> list[memoryview]:
+        return [layer.block(block) for layer in self._layers[record]]
+
+    def begin(self, meta: ArtesianMetadata) -> None:
+        """Everything is asked for at once, the first layers first."""
+        if meta.generation != self.generation:
+            self.generation = meta.generation
+            self._space = self.spared(lambda: self.settings.space(self.store, self._rank, meta.generation), self._space)
+        keys = [key for move in meta.loads for key in move.keys]
+        blocks = [block for move in meta.loads for block in move.blocks]
+        for record in range(self.settings.records if keys else 0):
+            buffers = [self._pieces(record, block) for block in blocks]
+            names = [_record(key, record) for key in keys]
+            tag = self.spared(lambda: self._space.submit_get(names, buffers, deadline=self.settings.deadline), 0)  # noqa: B023
+            if tag:
+                self._loads[tag] = (record, blocks)
+            else:
+                self._failed.update(blocks)
+
+    def _drain(self) -> None:
+        for tag, outcomes, sizes in self.store.drain():
+            self._saves.discard(tag)
+            record, blocks = self._loads.pop(tag, (0, []))
+            for block, outcome, size in zip(blocks, outcomes, sizes or []):
+                if outcome != Outcome.HIT or size != self._bytes[record]:
+                    self._failed.add(block)
+
+    def _wait(self, pending: Callable[[], bool]) -> None:
+        while pending():
+            self._drain()
+            if pending():
+                self._poll.poll(1000)
+
+    def wait_for_layer(self, layer: str) -> None:
+        if self._loads:
+            record = self.settings.record_of.get(layer, 0)
+            self.spared(lambda: self._wait(lambda: any(of <= record for of, _ in self._loads.values())), None)
+
+    def computed(self, layer: str, meta: ArtesianMetadata) -> None:
+        """A layer's part of this step is in the cache; with the last layer of a record the record is written."""
+        if not meta.saves:
+            return
+        if not self._unsaved:
+            self._unsaved = [{name for name, of in self.settings.record_of.items() if of == record} for record in range(self.settings.records)]
+        record = self.settings.record_of.get(layer)
+        if record is None or layer not in self._unsaved[record]:
+            return
+        self._unsaved[record].discard(layer)
+        # What a failed block has spoiled is not told apart from what it has not.
+        if not self._unsaved[record] and not self._failed:
+            self._write(record, meta.saves)
+
+    def _write(self, record: int, saves: list[Move]) -> None:
+        parents = [None if move.parent is None else _record(move.parent, record) for move in saves]
+        names = [_record(move.keys[0], record) for move in saves]
+        data = [self._pieces(record, move.blocks[0]) for move in saves]
+        hints = [Hints(position=move.first, tokens=self.settings.block_tokens) for move in saves]
+        deadline = self.settings.deadline
+        tag = self.spared(lambda: self._space.submit_put(names, data, parents=parents, hints=hints, deadline=deadline), 0)
+        if tag:
+            self._saves.add(tag)
+
+    def end(self) -> None:
+        """Nothing reads or writes the engine's cache any more."""
+        if self._loads or self._saves:
+            self.spared(lambda: self._wait(lambda: bool(self._loads or self._saves)), None)
+        for _, blocks in self._loads.values():  # the store has failed
+            self._failed.update(blocks)
+        self._loads.clear()
+        self._saves.clear()
+        self._unsaved = []
+
+    def failures(self) -> set[int]:
+        failed, self._failed = self._failed, set()
+        if failed:
+            _LOG.warning("artesian: %d blocks could not be loaded and are computed again", len(failed))
+        return failed
+
+    def shutdown(self) -> None:
+        self.spared(self.store.settle, None)
+        super().shutdown()
+
+
+class ArtesianConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
+    """vLLM's own names for what the two sides do."""
+
+    _cache_hit_source = CacheHitSource.DISK
+
+    def __init__(self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        settings = Settings(vllm_config, kv_cache_config)
+        self._tokens = settings.block_tokens
+        self.scheduler: SchedulerSide | None = None
+        self.worker: WorkerSide | None = None
+        if role == KVConnectorRole.SCHEDULER:
+            self.scheduler = SchedulerSide(settings)
+        else:
+            self.worker = WorkerSide(settings, kv_cache_config.num_blocks)
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        return False  # what is not stored is computed again
+
+    @classmethod
+    def requires_piecewise_for_cudagraph(cls, extra_config: dict[str, Any]) -> bool:
+        return True  # layers are waited for
+
+    # In the scheduler's process.
+
+    def on_new_request(self, request: Request) -> None:
+        if self.scheduler is not None:
+            self.scheduler.stage(request)
+
+    def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
+        assert self.scheduler is not None
+        return self.scheduler.found(request, num_computed_tokens // self._tokens) * self._tokens, False
+
+    def update_state_after_alloc(self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int) -> None:
+        assert self.scheduler is not None
+        self.scheduler.allocated(request, blocks.get_block_ids()[0], num_external_tokens // self._tokens)
+
+    def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
+        assert self.scheduler is not None
+        return self.scheduler.step(scheduler_output)
+
+    def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
+        if self.scheduler is not None and connector_output.invalid_block_ids:
+            self.scheduler.failed()
+
+    def request_finished(self, request: Request, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
+        if self.scheduler is not None:
+            self.scheduler.forget(request)
+        return False, None
+
+    def request_finished_all_groups(
+        self, request: Request, block_ids: tuple[list[int], ...]
+    ) -> tuple[bool, dict[str, Any] | None]:
+        return self.request_finished(request, block_ids[0])
+
+    def reset_cache(self) -> bool | None:
+        return self.scheduler.reset() if self.scheduler is not None else None
+
+    # In a worker's process.
+
+    def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
+        assert self.worker is not None
+        self.worker.register(kv_caches)
+
+    def start_load_kv(self, forward_context: ForwardContext, **kwargs: Any) -> None:
+        assert self.worker is not None
+        self.worker.begin(self._get_connector_metadata())
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        assert self.worker is not None
+        self.worker.wait_for_layer(layer_name)
+
+    def save_kv_layer(self, layer_name: str, kv_layer: torch.Tensor, attn_metadata: Any, **kwargs: Any) -> None:
+        assert self.worker is not None
+        self.worker.computed(layer_name, self._get_connector_metadata())
+
+    def wait_for_save(self) -> None:
+        assert self.worker is not None
+        self.worker.end()
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        assert self.worker is not None
+        return self.worker.failures()
+
+    # In either.
+
+    def shutdown(self) -> None:
+        for side in (self.scheduler, self.worker):
+            if side is not None:
+                side.shutdown()
+        self.scheduler = self.worker = None
