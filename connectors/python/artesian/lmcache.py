@@ -4,14 +4,18 @@
       "adapter_params": {"path": "/nvme/kv", "capacity": "200G", "model": "/models/smollm2", "dtype": "bfloat16"}}'
 
 LMCache's keys name neither weights nor data type: `model` (a folder or file, whose fingerprint is taken) or `weights` (a
-fingerprint) is demanded, `dtype` should be given. Data moves in C++; Python sees keys and answers.
+fingerprint) is demanded, and so is `dtype`, which must be the engine's; artesian.lmcache_adapter finds it by itself. Data moves in
+C++; Python sees keys and answers.
 
 Threads: as LMCache calls it: submits from any thread, which never block, and one thread that drains.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import artesian
@@ -31,7 +35,7 @@ class ArtesianL2:
         *,
         model: str | None = None,
         weights: str | None = None,
-        dtype: str = "",
+        dtype: str | None = None,
         layout: str = "",
         codec: str = "",
         memory: int | str = 0,
@@ -40,33 +44,51 @@ class ArtesianL2:
         """`deadline`: seconds after which a get that has not begun is a miss. `memory`: LMCache has a tier of its own."""
         if weights is None and model is None:
             raise ValueError("artesian: adapter_params name neither 'model' (where the weights are) nor 'weights' (their fingerprint)")
+        if dtype is None:
+            raise ValueError("artesian: adapter_params name no 'dtype' (of the engine's KV), which LMCache's keys do not name either")
         self._store = artesian.open_or_create(path, capacity, memory=memory)
         found = weights if weights is not None else fingerprint(str(model), path)
         self._space = self._store.namespace(weights=found, dtype=dtype, layout=layout, codec=codec)
         self._deadline = deadline
         self._gets: dict[int, list[int]] = {}  # sizes that were asked for
         self._sets: set[int] = set()
+        self._local = threading.local()  # kinds of the values that this thread submits
         _LOG.info("artesian: %s: %s", path, self._store.stats())
 
     def event_fd(self) -> int:
         return self._store.event_fd()
 
+    @contextlib.contextmanager
+    def of_kinds(self, kinds: list[str]) -> Iterator[None]:
+        """What this thread submits within are values of these kinds; values of another kind are others."""
+        self._local.kinds = kinds
+        try:
+            yield
+        finally:
+            self._local.kinds = None
+
+    def _keys(self, keys: list[str]) -> list[bytes]:
+        kinds = getattr(self._local, "kinds", None)
+        if kinds is None:
+            return [artesian.key_of(key) for key in keys]
+        return [artesian.key_of(f"{key}#{kind}") for key, kind in zip(keys, kinds, strict=True)]
+
     def submit_batch_get(self, keys: list[str], buffers: list[memoryview]) -> int:
         sizes = [memoryview(buffer).nbytes for buffer in buffers]
-        tag = self._space.submit_get([artesian.key_of(key) for key in keys], buffers, deadline=self._deadline)
+        tag = self._space.submit_get(self._keys(keys), buffers, deadline=self._deadline)
         self._gets[tag] = sizes
         return tag
 
     def submit_batch_set(self, keys: list[str], buffers: list[memoryview]) -> int:
-        tag = self._space.submit_put([artesian.key_of(key) for key in keys], buffers)
+        tag = self._space.submit_put(self._keys(keys), buffers)
         self._sets.add(tag)
         return tag
 
     def submit_batch_exists(self, keys: list[str]) -> int:
-        return self._space.submit_exists([artesian.key_of(key) for key in keys])
+        return self._space.submit_exists(self._keys(keys))
 
     def submit_batch_delete(self, keys: list[str]) -> int:
-        return self._space.submit_erase([artesian.key_of(key) for key in keys])
+        return self._space.submit_erase(self._keys(keys))
 
     def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:
         """[(future, ok, error, an answer for each key)]. One bad block never fails its neighbours; a set is whole or not."""

@@ -79,7 +79,9 @@ class LmcacheCase(unittest.TestCase):
 
     def test_the_weights_are_demanded_and_found_in_the_models_folder(self) -> None:
         with self.assertRaisesRegex(ValueError, "weights"):
-            ArtesianL2(self.folder + "/kv", "64M")
+            ArtesianL2(self.folder + "/kv", "64M", dtype="bfloat16")
+        with self.assertRaisesRegex(ValueError, "dtype"):
+            ArtesianL2(self.folder + "/kv", "64M", weights="sha256:1")
         model = pathlib.Path(self.folder) / "model"
         model.mkdir()
         (model / "config.json").write_text("{}")
