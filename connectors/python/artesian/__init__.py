@@ -127,7 +127,9 @@ def create(
     _artesian.create(names, _caps(cap, len(names)), size(segment), size(block_max), overwrite, os.fspath(key_file))
 
 
-def open_or_create(path: Path, cap: Union[int, str, None], *, memory: Union[int, str] = 0, block_max: Union[int, str] = 0) -> Store:
+def open_or_create(
+    path: Path, cap: Union[int, str, None], *, memory: Union[int, str] = 0, block_max: Union[int, str] = 0, queue_depth: int = 0
+) -> Store:
     """The store in a folder (or file); made if there is none, for which `cap` is needed."""
     name = os.fspath(path)
     os.makedirs(name, exist_ok=True)
@@ -135,7 +137,7 @@ def open_or_create(path: Path, cap: Union[int, str, None], *, memory: Union[int,
         if cap is None:
             raise StoreError(f"{name}: there is no store, and no capacity to make one of")
         create(name, cap, block_max=block_max)
-    return Store(name, cap=cap, memory=memory)
+    return Store(name, cap=cap, memory=memory, queue_depth=queue_depth)
 
 
 class Store:

@@ -39,14 +39,18 @@ class ArtesianL2:
         layout: str = "",
         codec: str = "",
         memory: int | str = 0,
+        block_max: int | str = 0,
+        queue_depth: int = 16,
         deadline: float = 5.0,
     ) -> None:
-        """`deadline`: seconds after which a get that has not begun is a miss. `memory`: LMCache has a tier of its own."""
+        """`deadline`: seconds after which a get that has not begun is a miss. `memory`: LMCache has a tier of its own. `block_max`: of a
+        value, where a store is made. `queue_depth`: values on their way at once; they are large, and more of them finish all together, so
+        that they are checked when the drive has nothing left to do."""
         if weights is None and model is None:
             raise ValueError("artesian: adapter_params name neither 'model' (where the weights are) nor 'weights' (their fingerprint)")
         if dtype is None:
             raise ValueError("artesian: adapter_params name no 'dtype' (of the engine's KV), which LMCache's keys do not name either")
-        self._store = artesian.open_or_create(path, capacity, memory=memory)
+        self._store = artesian.open_or_create(path, capacity, memory=memory, block_max=block_max, queue_depth=queue_depth)
         found = weights if weights is not None else fingerprint(str(model), path)
         self._space = self._store.namespace(weights=found, dtype=dtype, layout=layout, codec=codec)
         self._deadline = deadline
