@@ -32,6 +32,7 @@ constexpr std::array command_table = {
     CommandInfo{"store put", "Keep a file as a block", setup_store_put},
     CommandInfo{"store get", "Bring a block back into a file", setup_store_get},
     CommandInfo{"store rm", "Erase a block", setup_store_rm},
+    CommandInfo{"store serve", "Own a store and share it with the engines of this machine", setup_store_serve},
     CommandInfo{"nand profiles", "List the drives there are, and where their figures come from", setup_nand_profiles},
     CommandInfo{"nand run", "Run a workload on a simulated drive", setup_nand_run},
     CommandInfo{"nand compare", "Run a workload on several drives, side by side", setup_nand_compare},

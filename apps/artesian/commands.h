@@ -91,6 +91,7 @@ Action setup_store_verify(CLI::App& command, const Context& context);
 Action setup_store_put(CLI::App& command, const Context& context);
 Action setup_store_get(CLI::App& command, const Context& context);
 Action setup_store_rm(CLI::App& command, const Context& context);
+Action setup_store_serve(CLI::App& command, const Context& context);
 Action setup_replay(CLI::App& command, const Context& context);
 Action setup_nand_profiles(CLI::App& command, const Context& context);
 Action setup_nand_run(CLI::App& command, const Context& context);

@@ -1,7 +1,9 @@
 // The artesian program: takes arguments and environment in, runs the command that they name, hands its exit code out.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 
 #include "commands.h"
 
@@ -52,7 +54,13 @@ const CLI::App* chosen(const CLI::App* app) {
   return app;
 }
 
-int run_main(std::vector<std::string> arguments) {
+// The daemon is the same program by another name.
+bool is_daemon(std::string_view program) {
+  return program.substr(program.rfind('/') + 1) == "artesiand";
+}
+
+int run_main(std::string_view program, std::vector<std::string> arguments) {
+  if (is_daemon(program)) arguments.insert(arguments.begin(), {"store", "serve"});
   Context context = read_environment();
   // What follows "--" is another program's and never looked at here.
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -81,7 +89,7 @@ int run_main(std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return run_main({argv + 1, argv + argc});
+    return run_main(argc > 0 ? argv[0] : "", {argv + std::min(argc, 1), argv + argc});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "artesian: %s\n", error.what());
     return exit_missed;

@@ -2,13 +2,13 @@
 #include "commands.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
 #include "library/control.h"
+#include "library/key_text.h"
 #include "platform/arena.h"
 #include "platform/file.h"
 #include "store/store_files.h"
@@ -54,24 +54,6 @@ void add_namespace(CLI::App& command, StoreOptions& options) {
                      "Which blocks are written and stay: chats, shared, ADMISSION+EVICTION");
 }
 
-Result<std::vector<std::byte>> parse_key(const std::string& text) {
-  std::vector<std::byte> key;
-  if (!text.starts_with("hex:")) {
-    const auto bytes = std::as_bytes(std::span(text));
-    return std::vector<std::byte>(bytes.begin(), bytes.end());
-  }
-  for (std::size_t at = 4; at < text.size(); at += 2) {
-    unsigned value = 0;
-    const char* end = text.data() + std::min(at + 2, text.size());
-    const auto [stop, error] = std::from_chars(text.data() + at, end, value, 16);
-    if (error != std::errc() || stop != text.data() + at + 2) {
-      return fail(Code::invalid, "store: '{}' is not hex: and pairs of digits", text);
-    }
-    key.push_back(static_cast<std::byte>(value));
-  }
-  return key;
-}
-
 Result<int> init(const StoreOptions& options) {
   if (auto made = create_store(files_of(options), options.overwrite); !made) return fail(std::move(made.error()));
   std::printf("A store of %s in %zu path%s.\n", format_size(options.size * options.paths.size()).c_str(),
@@ -80,7 +62,7 @@ Result<int> init(const StoreOptions& options) {
 }
 
 // The answer to a question about the store, line by line: from the process that has it open, else from its files.
-Status ask(const StoreOptions& options, std::string_view question,
+Status ask(const StoreOptions& options, const StoreQuestion& question,
            const std::function<void(const nlohmann::json&)>& take) {
   const StoreFilesOptions files = files_of(options);
   const std::string socket = control_socket_of(files.paths.front());
@@ -142,7 +124,7 @@ std::string stat_text(const nlohmann::json& stats, std::size_t paths) {
 }
 
 Result<int> stat(const StoreOptions& options) {
-  const auto asked = ask(options, "stat", [&](const nlohmann::json& stats) {
+  const auto asked = ask(options, {.op = "stat"}, [&](const nlohmann::json& stats) {
     fmt::print("{}", options.json ? stats.dump() + "\n" : stat_text(stats, options.paths.size()));
   });
   if (!asked) return fail(asked.error());
@@ -151,7 +133,7 @@ Result<int> stat(const StoreOptions& options) {
 
 Result<int> list(const StoreOptions& options) {
   nlohmann::json space;
-  const auto asked = ask(options, "ls", [&](const nlohmann::json& block) {
+  const auto asked = ask(options, {.op = "ls"}, [&](const nlohmann::json& block) {
     if (options.json) {
       fmt::print("{}\n", block.dump());
       return;
@@ -168,7 +150,7 @@ Result<int> list(const StoreOptions& options) {
 
 Result<int> verify(const StoreOptions& options) {
   nlohmann::json last;
-  const auto asked = ask(options, "verify", [&](const nlohmann::json& now) {
+  const auto asked = ask(options, {.op = "verify"}, [&](const nlohmann::json& now) {
     last = now;
     fmt::print(stderr, "\r{} of {} blocks, {}", number(now, "blocks"), number(now, "of"),
                format_bytes(number(now, "bytes")));
@@ -193,7 +175,7 @@ struct OpenBlock {
 };
 
 Result<OpenBlock> open_block(const StoreOptions& options) {
-  auto key = parse_key(options.key);
+  auto key = parse_key_text(options.key);
   if (!key) return fail(std::move(key.error()));
   auto store = open_store(files_of(options));
   if (!store) return fail(std::move(store.error()));

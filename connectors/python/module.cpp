@@ -11,6 +11,7 @@
 
 #include "batches.h"
 #include "library/open.h"
+#include "library/stat_rows.h"
 
 namespace nb = nanobind;
 
@@ -60,7 +61,7 @@ void create(const std::vector<std::string>& paths, const std::vector<std::uint64
 }
 
 class PyStore {
-  Host& host() {
+  StoreHost& host() {
     if (host_ == nullptr) raise({Code::invalid, "the store is closed"});
     return *host_;
   }
@@ -100,7 +101,7 @@ class PyStore {
 
   template <typename Made, typename Submit>
   std::uint64_t submit(std::unique_ptr<Made> made, Submit submit) {
-    Host& to = host();
+    StoreHost& to = host();
     const std::uint64_t tag = ++last_tag_;
     Made& batch = *made;
     batches_.emplace(tag, std::move(made));
@@ -112,14 +113,25 @@ class PyStore {
  public:
   PyStore(const std::vector<std::string>& paths, const std::vector<std::uint64_t>& caps, std::uint64_t memory_bytes,
           std::uint64_t buffer_bytes, std::uint32_t queue_depth, const std::string& metrics,
-          const std::string& key_file) {
+          const std::string& key_file, bool share) {
     const StoreFilesOptions options = files_of(paths, caps, memory_bytes, buffer_bytes, queue_depth, key_file);
-    Result<std::unique_ptr<Host>> host;
+    Result<std::unique_ptr<Host>> opened;
     {
-      const nb::gil_scoped_release released;
-      host = open_host(options, metrics);
+      const nb::gil_scoped_release without;
+      opened = open_host(options, {.metrics = metrics, .share = share});
     }
-    host_ = value_of(std::move(host));
+    auto host = value_of(std::move(opened));
+    metrics_port_ = host->metrics_port();
+    host_ = std::move(host);
+  }
+  // The store that another process shares.
+  PyStore(const std::string& path, std::uint64_t buffer_bytes) {
+    Result<std::unique_ptr<StoreHost>> attached;
+    {
+      const nb::gil_scoped_release without;
+      attached = attach_host(path, buffer_bytes);
+    }
+    host_ = value_of(std::move(attached));
   }
   ~PyStore() { close(); }
 
@@ -187,12 +199,12 @@ class PyStore {
   // Answered from memory at once, and drained like the rest.
   std::uint64_t submit_exists(NamespaceId ns, nb::handle keys) { return submit_probe(ns, keys, &Store::exists); }
   std::uint64_t submit_erase(NamespaceId ns, nb::handle keys) { return submit_probe(ns, keys, &Store::erase); }
-  int metrics_port() { return host().metrics_port(); }
+  int metrics_port() const { return metrics_port_; }
   int event_fd() { return host().event_fd(); }
 
   // Waits until nothing that was submitted is under way.
   void settle() {
-    Host& to = host();
+    StoreHost& to = host();
     const nb::gil_scoped_release without;
     to.settle();
   }
@@ -250,45 +262,15 @@ class PyStore {
   }
 
   nb::dict stats() {
-    const StoreStats now = host().store().stats();
+    const StoreStats now = released([](Store& store) { return store.stats(); });
     nb::dict all;
-    const std::pair<const char*, std::uint64_t> rows[] = {
-        {"blocks", now.blocks},
-        {"capacity_bytes", now.capacity_bytes},
-        {"live_bytes", now.live_bytes},
-        {"segments", now.segments},
-        {"segments_free", now.segments_free},
-        {"hits", now.hits},
-        {"memory_hits", now.memory_hits},
-        {"misses", now.misses},
-        {"corrupt", now.corrupt},
-        {"late", now.late},
-        {"failed", now.failed},
-        {"staged", now.staged},
-        {"stored", now.stored},
-        {"present", now.present},
-        {"shed", now.shed},
-        {"put_failed", now.put_failed},
-        {"bytes_read", now.bytes_read},
-        {"bytes_put", now.bytes_put},
-        {"bytes_saved", now.bytes_saved},
-        {"bytes_carried", now.bytes_carried},
-        {"bytes_written", now.bytes_written},
-        {"evicted", now.evicted},
-        {"carried", now.carried},
-        {"erased", now.erased},
-        {"pinned", now.pinned},
-        {"records_skipped", now.records_skipped},
-        {"index_bytes", now.index_bytes},
-        {"memory_bytes", now.memory_bytes},
-        {"buffer_bytes", now.buffer_bytes},
-    };
-    for (const auto& [name, value] : rows) all[name] = value;
+    for (const StatRow& row : stat_rows) all[row.name] = now.*row.figure;
     return all;
   }
 
  private:
-  std::unique_ptr<Host> host_;
+  std::unique_ptr<StoreHost> host_;
+  int metrics_port_ = 0;
   // With the GIL held: under way, or answered and not drained.
   std::map<std::uint64_t, std::unique_ptr<AnyBatch>> batches_;
   std::uint64_t last_tag_ = 0;
@@ -302,9 +284,10 @@ NB_MODULE(_artesian, module) {
              nb::arg("overwrite"), nb::arg("key_file"));
   nb::class_<PyStore>(module, "Store")
       .def(nb::init<const std::vector<std::string>&, const std::vector<std::uint64_t>&, std::uint64_t, std::uint64_t,
-                    std::uint32_t, const std::string&, const std::string&>(),
+                    std::uint32_t, const std::string&, const std::string&, bool>(),
            nb::arg("paths"), nb::arg("caps"), nb::arg("memory_bytes"), nb::arg("buffer_bytes"), nb::arg("queue_depth"),
-           nb::arg("metrics"), nb::arg("key_file"))
+           nb::arg("metrics"), nb::arg("key_file"), nb::arg("share"))
+      .def(nb::init<const std::string&, std::uint64_t>(), nb::arg("path"), nb::arg("buffer_bytes"))
       .def("metrics_port", &PyStore::metrics_port)
       .def("close", &PyStore::close)
       .def("open_namespace", &PyStore::open_namespace, nb::arg("weights"), nb::arg("model"), nb::arg("dtype"),

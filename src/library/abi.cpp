@@ -16,7 +16,7 @@ using artesian::Result;
 using artesian::Status;
 
 struct artesian_store {
-  std::unique_ptr<artesian::Host> host;
+  std::unique_ptr<artesian::StoreHost> host;
 };
 
 namespace {
@@ -236,6 +236,13 @@ std::vector<std::span<const std::byte>> keys_of(const artesian_bytes* keys, std:
   return all;
 }
 
+std::function<void(std::string_view)> report_of(const artesian_options& given) {
+  if (given.report == nullptr) return {};
+  return [told = given.report, context = given.report_context](std::string_view text) {
+    told(context, std::string(text).c_str());
+  };
+}
+
 artesian::StoreFilesOptions files_of(const artesian_options& given) {
   artesian::StoreFilesOptions files;
   for (std::size_t i = 0; i < given.path_count; ++i) {
@@ -248,11 +255,7 @@ artesian::StoreFilesOptions files_of(const artesian_options& given) {
   if (given.lock_wait_ms > 0) files.lock_patience = std::chrono::milliseconds(given.lock_wait_ms);
   if (given.segment_bytes > 0) files.geometry.segment_bytes = given.segment_bytes;
   if (given.block_bytes_max > 0) files.geometry.block_bytes_max = given.block_bytes_max;
-  if (given.report != nullptr) {
-    files.engine.report = [told = given.report, context = given.report_context](std::string_view text) {
-      told(context, std::string(text).c_str());
-    };
-  }
+  files.engine.report = report_of(given);
   return files;
 }
 
@@ -285,7 +288,19 @@ artesian_code artesian_open(const artesian_options* options, artesian_store** st
   return guarded([&]() -> Status {
     artesian_options given;
     if (auto taken = take(options, given, "options"); !taken) return taken;
-    auto host = artesian::open_host(files_of(given), text_of(given.metrics));
+    auto host = artesian::open_host(files_of(given), {.metrics = text_of(given.metrics), .share = given.share != 0});
+    if (!host) return fail(std::move(host.error()));
+    *store = new artesian_store{std::move(*host)};
+    return {};
+  });
+}
+
+artesian_code artesian_attach(const artesian_options* options, artesian_store** store) {
+  return guarded([&]() -> Status {
+    artesian_options given;
+    if (auto taken = take(options, given, "options"); !taken) return taken;
+    if (given.path_count != 1) return fail(Code::invalid, "options: a store is attached to by one path of it");
+    auto host = artesian::attach_host(text_of(given.paths[0]), given.buffer_bytes, report_of(given));
     if (!host) return fail(std::move(host.error()));
     *store = new artesian_store{std::move(*host)};
     return {};

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "library/key_text.h"
+#include "library/stat_rows.h"
+
 namespace artesian {
 namespace {
 
@@ -14,68 +17,45 @@ std::string dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// As text where it is text, else "hex:..."
-std::string key_text(std::span<const std::byte> key) {
-  std::string text(reinterpret_cast<const char*>(key.data()), key.size());
-  const auto plain = [](char c) { return c > ' ' && c < 127; };
-  if (std::ranges::all_of(text, plain) && !text.starts_with("hex:")) return text;
-  std::string hex = "hex:";
-  for (const std::byte value : key) hex += fmt::format("{:02x}", static_cast<unsigned>(value));
-  return hex;
+std::uint64_t number(const nlohmann::json& line, const char* name) {
+  const auto found = line.find(name);
+  return found != line.end() && found->is_number() ? found->get<std::uint64_t>() : 0;
 }
 
 std::string stat_line(Store& store) {
   const StoreStats stats = store.stats();
-  nlohmann::json spaces = nlohmann::json::array();
-  for (const auto& ns : store.namespaces()) spaces.push_back(nlohmann::json::parse(ns.text, nullptr, false));
-  return dump({{"blocks", stats.blocks},
-               {"capacity_bytes", stats.capacity_bytes},
-               {"live_bytes", stats.live_bytes},
-               {"segments", stats.segments},
-               {"segments_free", stats.segments_free},
-               {"hits", stats.hits},
-               {"memory_hits", stats.memory_hits},
-               {"misses", stats.misses},
-               {"corrupt", stats.corrupt},
-               {"late", stats.late},
-               {"failed", stats.failed},
-               {"stored", stats.stored},
-               {"present", stats.present},
-               {"shed", stats.shed},
-               {"evicted", stats.evicted},
-               {"carried", stats.carried},
-               {"bytes_read", stats.bytes_read},
-               {"bytes_put", stats.bytes_put},
-               {"bytes_saved", stats.bytes_saved},
-               {"bytes_written", stats.bytes_written},
-               {"pinned", stats.pinned},
-               {"records_skipped", stats.records_skipped},
-               {"index_bytes", stats.index_bytes},
-               {"memory_bytes", stats.memory_bytes},
-               {"buffer_bytes", stats.buffer_bytes},
-               {"refused", stats.refused},
-               {"written_bytes", stats.written_ever},
-               {"age_seconds", std::chrono::duration<double>(stats.age).count()},
-               {"write_bytes_per_day", stats.write_bytes_per_day},
-               {"paths", stats.paths},
-               {"paths_failed", stats.paths_failed},
-               {"namespaces", spaces}});
+  nlohmann::json line{{"age_seconds", std::chrono::duration<double>(stats.age).count()},
+                      {"paths", stats.paths},
+                      {"paths_failed", stats.paths_failed},
+                      {"namespaces", nlohmann::json::array()}};
+  for (const StatRow& row : stat_rows) line[row.name] = stats.*row.figure;
+  for (const auto& ns : store.namespaces()) {
+    line["namespaces"].push_back(nlohmann::json::parse(ns.text, nullptr, false));
+    line["namespace_ids"].push_back(ns.id);
+  }
+  return dump(line);
 }
 
-Status list_lines(Store& store, const std::function<bool(std::string)>& line) {
+// Of one namespace, or of all.
+Status list_lines(Store& store, std::optional<NamespaceId> only, const std::function<bool(std::string)>& line) {
   for (const auto& ns : store.namespaces()) {
+    if (only && *only != ns.id) continue;
     const nlohmann::json space = nlohmann::json::parse(ns.text, nullptr, false);
     bool go_on = true;
     const auto listed = store.list(ns.id, [&](const BlockFacts& facts) {
       go_on = line(dump({{"namespace", space},
                          {"key", key_text(facts.key)},
                          {"parent", key_text(facts.parent)},
+                         {"attributes", key_text(facts.attributes)},
                          {"bytes", facts.bytes},
                          {"flash_bytes", facts.flash_bytes},
                          {"generation", facts.generation},
                          {"session", facts.hints.session},
                          {"position", facts.hints.position},
-                         {"tokens", facts.hints.tokens}}));
+                         {"tokens", facts.hints.tokens},
+                         {"deadline_ms", facts.hints.deadline_ms},
+                         {"next_use_ms", facts.hints.next_use_ms},
+                         {"lifetime", facts.hints.lifetime}}));
       return go_on;
     });
     if (!listed || !go_on) return listed;
@@ -105,14 +85,14 @@ Status verify_lines(Store& store, const std::function<bool(std::string)>& line) 
 
 }  // namespace
 
-Status store_answer(Store& store, std::string_view question, const std::function<bool(std::string)>& line) {
-  if (question == "stat") {
+Status store_answer(Store& store, const StoreQuestion& question, const std::function<bool(std::string)>& line) {
+  if (question.op == "stat") {
     line(stat_line(store));
     return {};
   }
-  if (question == "ls") return list_lines(store, line);
-  if (question == "verify") return verify_lines(store, line);
-  return fail(Code::invalid, "control: '{}' is no question; stat, ls and verify are", question.substr(0, 40));
+  if (question.op == "ls") return list_lines(store, question.ns, line);
+  if (question.op == "verify") return verify_lines(store, line);
+  return fail(Code::invalid, "control: '{}' is no question; stat, ls and verify are", question.op.substr(0, 40));
 }
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(Store& store, const std::string& path,
@@ -141,12 +121,16 @@ void ControlServer::serve() {
 }
 
 void ControlServer::answer(LocalSocket socket) {
-  const auto question = socket.read_line(question_max, patience);
-  if (!question) return;
-  const auto asked = nlohmann::json::parse(*question, nullptr, false);
-  const std::string op = asked.is_object() && asked.contains("op") && asked["op"].is_string() ? asked["op"] : "";
-  const auto line = [&](const std::string& text) { return socket.write(text + "\n", patience).has_value(); };
-  const Status status = store_answer(store_, op, line);
+  const auto text = socket.read_line(question_max, patience);
+  if (!text) return;
+  const auto asked = nlohmann::json::parse(*text, nullptr, false);
+  StoreQuestion question;
+  if (asked.is_object() && asked.contains("op") && asked["op"].is_string()) question.op = asked["op"];
+  if (asked.is_object() && asked.contains("namespace") && asked["namespace"].is_number_unsigned()) {
+    question.ns = asked["namespace"].get<NamespaceId>();
+  }
+  const auto line = [&](const std::string& said) { return socket.write(said + "\n", patience).has_value(); };
+  const Status status = store_answer(store_, question, line);
   if (status) {
     line(dump({{"end", true}}));
   } else {
@@ -154,10 +138,13 @@ void ControlServer::answer(LocalSocket socket) {
   }
 }
 
-Status ask_owner(const std::string& path, std::string_view op, const std::function<void(std::string_view)>& line) {
+Status ask_owner(const std::string& path, const StoreQuestion& question,
+                 const std::function<void(std::string_view)>& line) {
   auto socket = LocalSocket::connect(path);
   if (!socket) return fail(std::move(socket.error()));
-  if (auto asked = socket->write(dump({{"op", op}}) + "\n", patience); !asked) return asked;
+  nlohmann::json asked{{"op", question.op}};
+  if (question.ns) asked["namespace"] = *question.ns;
+  if (auto sent = socket->write(dump(asked) + "\n", patience); !sent) return sent;
   for (;;) {
     const auto answer = socket->read_line(answer_max, answer_patience);
     if (!answer) return fail(answer.error());
@@ -168,6 +155,61 @@ Status ask_owner(const std::string& path, std::string_view op, const std::functi
     }
     line(*answer);
   }
+}
+
+Result<OwnerStats> ask_owner_stats(const std::string& path) {
+  OwnerStats all;
+  const Status asked = ask_owner(path, {.op = "stat"}, [&](std::string_view text) {
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    if (!line.is_object()) return;
+    for (const StatRow& row : stat_rows) all.stats.*row.figure = number(line, row.name);
+    all.stats.paths = static_cast<std::uint32_t>(number(line, "paths"));
+    all.stats.paths_failed = static_cast<std::uint32_t>(number(line, "paths_failed"));
+    all.stats.age = Nanos(std::chrono::seconds(number(line, "age_seconds")));
+    const auto& texts = line.value("namespaces", nlohmann::json::array());
+    const auto& ids = line.value("namespace_ids", nlohmann::json::array());
+    for (std::size_t i = 0; i < std::min(texts.size(), ids.size()); ++i) {
+      if (ids[i].is_number_unsigned()) all.namespaces.push_back({ids[i].get<NamespaceId>(), dump(texts[i])});
+    }
+  });
+  if (!asked) return fail(asked.error());
+  return all;
+}
+
+Status ask_owner_list(const std::string& path, NamespaceId ns, const std::function<bool(const BlockFacts&)>& each) {
+  bool go_on = true;
+  return ask_owner(path, {.op = "ls", .ns = ns}, [&](std::string_view text) {
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    if (!line.is_object() || !go_on) return;
+    const auto bytes = [&](const char* name) {
+      return parse_key_text(line.value(name, std::string())).value_or(std::vector<std::byte>());
+    };
+    go_on = each({.key = bytes("key"),
+                  .parent = bytes("parent"),
+                  .attributes = bytes("attributes"),
+                  .hints = {.session = number(line, "session"),
+                            .position = static_cast<std::uint32_t>(number(line, "position")),
+                            .tokens = static_cast<std::uint32_t>(number(line, "tokens")),
+                            .deadline_ms = number(line, "deadline_ms"),
+                            .next_use_ms = number(line, "next_use_ms"),
+                            .lifetime = static_cast<std::uint8_t>(number(line, "lifetime"))},
+                  .bytes = number(line, "bytes"),
+                  .flash_bytes = number(line, "flash_bytes"),
+                  .generation = number(line, "generation")});
+  });
+}
+
+Result<VerifyReport> ask_owner_verify(const std::string& path,
+                                      const std::function<void(const VerifyReport&)>& progress) {
+  VerifyReport report;
+  const Status asked = ask_owner(path, {.op = "verify"}, [&](std::string_view text) {
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    if (!line.is_object()) return;
+    report = {.blocks = number(line, "blocks"), .bytes = number(line, "bytes"), .bad = number(line, "bad")};
+    if (progress) progress(report);
+  });
+  if (!asked) return fail(asked.error());
+  return report;
 }
 
 }  // namespace artesian

@@ -7,7 +7,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "artesian/store.h"
 #include "base/executor.h"
@@ -15,10 +17,15 @@
 
 namespace artesian {
 
+struct StoreQuestion {
+  std::string op;                 // "stat", "ls" or "verify"
+  std::optional<NamespaceId> ns;  // ls: of this alone
+};
+
 // The answers, which do not depend on who asks. One JSON object each; `line` returns false to end it.
 // "stat": one line. "ls": one a block. "verify": {"blocks", "of", "bytes", "bad", "records_skipped"} while it goes on,
 // of which the last is the result. invalid for another question.
-Status store_answer(Store& store, std::string_view question, const std::function<bool(std::string)>& line);
+Status store_answer(Store& store, const StoreQuestion& question, const std::function<bool(std::string)>& line);
 
 class ControlServer {
  public:
@@ -42,6 +49,17 @@ class ControlServer {
 };
 
 // Asks the owner of a store that is open elsewhere; each line but the last goes to `line`. not_found if nobody answers.
-Status ask_owner(const std::string& path, std::string_view op, const std::function<void(std::string_view)>& line);
+Status ask_owner(const std::string& path, const StoreQuestion& question,
+                 const std::function<void(std::string_view)>& line);
+
+// The same, as values.
+struct OwnerStats {
+  StoreStats stats;
+  std::vector<NamespaceFacts> namespaces;
+};
+Result<OwnerStats> ask_owner_stats(const std::string& path);
+Status ask_owner_list(const std::string& path, NamespaceId ns, const std::function<bool(const BlockFacts&)>& each);
+Result<VerifyReport> ask_owner_verify(const std::string& path,
+                                      const std::function<void(const VerifyReport&)>& progress);
 
 }  // namespace artesian

@@ -5,9 +5,9 @@
 namespace artesian {
 
 Result<std::unique_ptr<Host>> Host::make(std::unique_ptr<Store> store, std::unique_ptr<Executor> executor) {
-  auto event = Event::create();
-  if (!event) return fail(std::move(event.error()));
-  std::unique_ptr<Host> host(new Host(std::move(store), std::move(*event)));
+  auto tags = TagQueue::create();
+  if (!tags) return fail(std::move(tags.error()));
+  std::unique_ptr<Host> host(new Host(std::move(store), std::move(*tags)));
   host->executor_ = std::move(executor);
   host->executor_->post([made = host.get()] { made->work(); });
   return host;
@@ -20,6 +20,13 @@ Status Host::answer_at(const std::string& socket, std::unique_ptr<Executor> exec
   return {};
 }
 
+Status Host::take_clients(const std::string& socket, std::unique_ptr<Executor> executor) {
+  auto clients = AttachServer::start(*this, socket, std::move(executor));
+  if (!clients) return fail(std::move(clients.error()));
+  clients_ = std::move(*clients);
+  return {};
+}
+
 Status Host::serve_metrics(const std::string& address) {
   auto metrics = MetricsEndpoint::serve(*store_, address);
   if (!metrics) return fail(std::move(metrics.error()));
@@ -28,6 +35,7 @@ Status Host::serve_metrics(const std::string& address) {
 }
 
 Host::~Host() {
+  clients_.reset();
   metrics_.reset();
   control_.reset();
   std::unique_lock lock(mutex_);
@@ -77,23 +85,6 @@ void Host::submit(NamespaceId ns, std::span<Get> items, const Batch& batch, std:
 
 void Host::stage(NamespaceId ns, std::span<Probe> items, const Batch& batch, std::function<void()> done) {
   store_->stage(ns, items, batch, counted(std::move(done)));
-}
-
-void Host::announce(std::uint64_t tag) {
-  const std::lock_guard lock(mutex_);
-  tags_.push_back(tag);
-  event_.set();
-}
-
-std::size_t Host::drain(std::span<std::uint64_t> tags) {
-  const std::lock_guard lock(mutex_);
-  std::size_t count = 0;
-  for (; count < tags.size() && !tags_.empty(); ++count) {
-    tags[count] = tags_.front();
-    tags_.pop_front();
-  }
-  if (tags_.empty()) event_.clear();
-  return count;
 }
 
 }  // namespace artesian

@@ -222,24 +222,24 @@ TEST_F(Library, ItsOwnerAnswersQuestions) {
   const std::string socket = control_socket_of({.path = folder_});
   std::vector<std::string> lines;
   const auto take = [&](std::string_view line) { lines.emplace_back(line); };
-  ASSERT_TRUE(ask_owner(socket, "stat", take));
+  ASSERT_TRUE(ask_owner(socket, {.op = "stat"}, take));
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_NE(lines[0].find("\"blocks\":2"), std::string::npos) << lines[0];
   lines.clear();
-  ASSERT_TRUE(ask_owner(socket, "ls", take));
+  ASSERT_TRUE(ask_owner(socket, {.op = "ls"}, take));
   ASSERT_EQ(lines.size(), 2U);
   const std::string both = lines[0] + lines[1];
   EXPECT_NE(both.find("\"key\":\"block-a\""), std::string::npos) << both;
   EXPECT_NE(both.find("\"key\":\"hex:00ff\""), std::string::npos) << both;
   lines.clear();
-  ASSERT_TRUE(ask_owner(socket, "verify", take));
+  ASSERT_TRUE(ask_owner(socket, {.op = "verify"}, take));
   EXPECT_NE(lines.back().find("\"bad\":0"), std::string::npos) << lines.back();
-  const auto wrong = ask_owner(socket, "erase everything", take);
+  const auto wrong = ask_owner(socket, {.op = "erase everything"}, take);
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().message, "control: 'erase everything' is no question; stat, ls and verify are");
   artesian_close(store_);
   store_ = nullptr;
-  EXPECT_EQ(ask_owner(socket, "stat", take).error().code, Code::not_found);
+  EXPECT_EQ(ask_owner(socket, {.op = "stat"}, take).error().code, Code::not_found);
 }
 
 TEST_F(Library, AFutureOfTheHost) {

@@ -1,5 +1,6 @@
 #include "platform/local_socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -31,8 +32,8 @@ std::unexpected<Error> failed(const std::string& path, const char* what) {
   return fail(code, "{}: {}: {}", path, what, std::strerror(error));
 }
 
-int new_socket() {
-  return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int new_socket(int flags = 0) {
+  return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
 // Whether the descriptor is ready within that time.
@@ -109,7 +110,8 @@ Result<LocalListener> LocalListener::open(const std::string& path) {
   if (LocalSocket::connect(path)) return fail(Code::rejected, "{}: somebody else listens there", path);
   struct stat facts{};
   if (::lstat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode)) ::unlink(path.c_str());  // of one that was killed
-  LocalListener listener(new_socket(), {});
+  // Several threads may be told of one that knocks; those that come too late must not wait for another.
+  LocalListener listener(new_socket(SOCK_NONBLOCK), {});
   if (listener.fd_ < 0) return failed(path, "no socket");
   // Its mode is set before anybody can connect: it listens only afterwards.
   if (::bind(listener.fd_, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
@@ -128,6 +130,12 @@ LocalListener::LocalListener(LocalListener&& other) noexcept
 LocalListener::~LocalListener() {
   if (!path_.empty()) ::unlink(path_.c_str());
   if (fd_ >= 0) ::close(fd_);
+}
+
+Result<int> LocalListener::duplicate() const {
+  const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return failed(path_, "no second descriptor");
+  return fd;
 }
 
 Result<std::optional<LocalSocket>> LocalListener::accept(const Event& stop) {

@@ -48,6 +48,8 @@ class LocalListener {
 
   // Nothing once `stop` is set.
   Result<std::optional<LocalSocket>> accept(const Event& stop);
+  // A descriptor of its own, for a loop that accepts by itself; the caller's.
+  Result<int> duplicate() const;
 
  private:
   LocalListener(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}

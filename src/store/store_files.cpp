@@ -126,9 +126,21 @@ std::uint64_t store_cap_of(const StoreGeometry& geometry, std::uint64_t segments
   return bytes + std::max<std::uint64_t>(64 * KiB, bytes / 4095 + store_page);
 }
 
-std::string control_socket_of(const StorePath& path) {
+namespace {
+
+std::string beside(const StorePath& path, const char* ending) {
   const std::string file = file_of(path);
-  return file.starts_with("/dev/") ? std::string() : file + ".sock";
+  return file.starts_with("/dev/") ? std::string() : file + ending;
+}
+
+}  // namespace
+
+std::string control_socket_of(const StorePath& path) {
+  return beside(path, ".sock");
+}
+
+std::string attach_socket_of(const StorePath& path) {
+  return beside(path, ".attach");
 }
 
 Status create_store(const StoreFilesOptions& options, bool overwrite) {

@@ -42,5 +42,7 @@ Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options);
 
 // Where the owner of the store in that path answers questions: a socket beside its file; empty for a block device.
 std::string control_socket_of(const StorePath& path);
+// Where it takes other processes that use the store, if it shares it; likewise.
+std::string attach_socket_of(const StorePath& path);
 
 }  // namespace artesian

@@ -528,6 +528,30 @@ scenario_store_encrypted() {
   want 0 "$artesian" store verify --path "$dir" --key-file key
 }
 
+scenario_artesiand() { # the daemon: shares a store, is asked while it runs, ends when told and is owned by one
+  local dir pid
+  dir=$(mktemp -d "$tree/daemon-XXXXXX") && trap "rm -rf '$work' '$dir'" EXIT
+  want 2 "$tree/bin/artesiand" --path "$dir" # there is none, and no size to make one
+  one_line
+  "$tree/bin/artesiand" --path "$dir" --size 24M --metrics 0 >daemon 2>&1 &
+  pid=$!
+  for _ in $(seq 100); do
+    [ -S "$dir/artesian.store.attach" ] && break
+    sleep 0.1
+  done
+  [ "$(stat -c %a "$dir/artesian.store.attach")" = 600 ] || bad "others may attach"
+  want 0 "$artesian" store stat --path "$dir"
+  has out '0 blocks'
+  want 1 "$tree/bin/artesiand" --path "$dir"
+  one_line
+  kill -TERM $pid
+  wait $pid || bad "ended with $?: $(cat daemon)"
+  has daemon 'processes of this user may attach'
+  has daemon 'closed'
+  [ -e "$dir/artesian.store.attach" ] && bad "its socket is still there"
+  want 0 "$artesian" store verify --path "$dir"
+}
+
 scenario_serve() {
   local serve=("$artesian" serve --kv 64M --kv-path "$work/kv")
   want 2 "${serve[@]}"

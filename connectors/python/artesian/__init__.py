@@ -22,6 +22,7 @@ import enum
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -29,7 +30,21 @@ from typing import Any, NamedTuple, Union
 
 from . import _artesian
 
-__all__ = ["Block", "Hints", "Namespace", "Outcome", "Pins", "Store", "StoreError", "create", "key_of", "open_or_create", "size"]
+__all__ = [
+    "Block",
+    "Hints",
+    "Namespace",
+    "Outcome",
+    "Pins",
+    "Store",
+    "StoreError",
+    "attach",
+    "create",
+    "key_of",
+    "open_or_create",
+    "share",
+    "size",
+]
 
 Path = Union[str, "os.PathLike[str]"]
 Buffer = Any  # an object with a buffer; collections.abc.Buffer is of Python 3.12
@@ -128,7 +143,14 @@ def create(
 
 
 def open_or_create(
-    path: Path, cap: Union[int, str, None], *, memory: Union[int, str] = 0, block_max: Union[int, str] = 0, queue_depth: int = 0
+    path: Path,
+    cap: Union[int, str, None],
+    *,
+    memory: Union[int, str] = 0,
+    block_max: Union[int, str] = 0,
+    queue_depth: int = 0,
+    key_file: Path = "",
+    shared: bool = False,
 ) -> Store:
     """The store in a folder (or file); made if there is none, for which `cap` is needed."""
     name = os.fspath(path)
@@ -136,8 +158,43 @@ def open_or_create(
     if not os.path.exists(os.path.join(name, "artesian.store")):
         if cap is None:
             raise StoreError(f"{name}: there is no store, and no capacity to make one of")
-        create(name, cap, block_max=block_max)
-    return Store(name, cap=cap, memory=memory, queue_depth=queue_depth)
+        create(name, cap, block_max=block_max, key_file=key_file)
+    return Store(name, cap=cap, memory=memory, queue_depth=queue_depth, key_file=key_file, shared=shared)
+
+
+def attach(path: Path, *, buffers: Union[int, str] = 0) -> Store:
+    """The store in a folder (or file) that another process shares (artesiand, or an owner with shared=True), used as if
+    it were this one's own. Data goes through `buffers` of memory that both have. StoreError not_found if nobody shares
+    it. When the owner goes, gets fail, puts are rejected and nothing exists until it is back."""
+    return Store._of(_artesian.Store(os.fspath(path), size(buffers)))
+
+
+def share(
+    path: Path,
+    cap: Union[int, str, None],
+    *,
+    memory: Union[int, str] = 0,
+    block_max: Union[int, str] = 0,
+    buffers: Union[int, str] = 0,
+    key_file: Path = "",
+    patience: float = 30,
+) -> Store:
+    """The store in a folder for several processes: whoever comes first owns it (or artesiand does), all others attach to
+    it; `cap`, `memory` and `key_file` are the owner's. Waits up to `patience` seconds while an owner comes or goes."""
+    give_up = time.monotonic() + patience
+    while True:
+        try:
+            return attach(path, buffers=buffers)
+        except StoreError as error:
+            if error.code not in ("not_found", "retry"):
+                raise
+        try:
+            return open_or_create(path, cap, memory=memory, block_max=block_max, key_file=key_file, shared=True)
+        except StoreError as error:
+            # Another one is just making or opening it.
+            if error.code not in ("rejected", "not_found") or time.monotonic() > give_up:
+                raise
+        time.sleep(0.05)
 
 
 class Store:
@@ -153,14 +210,33 @@ class Store:
         queue_depth: int = 0,
         metrics: str = "",
         key_file: Path = "",
+        shared: bool = False,
     ) -> None:
         """`cap`: of each path, where it is to change. `memory`: of the memory tier. `buffers`: for what is on its way.
         `metrics`: where figures are served for Prometheus: "9464", on this machine alone, or "address:port".
-        `key_file`: of an encrypted store."""
+        `key_file`: of an encrypted store. `shared`: other processes of this user may attach()."""
         names = _paths(paths)
-        self._store = _artesian.Store(
-            names, _caps(cap, len(names)), size(memory), size(buffers), queue_depth, metrics, os.fspath(key_file)
+        self._use(
+            _artesian.Store(
+                names,
+                _caps(cap, len(names)),
+                size(memory),
+                size(buffers),
+                queue_depth,
+                metrics,
+                os.fspath(key_file),
+                shared,
+            )
         )
+
+    @classmethod
+    def _of(cls, native: Any) -> Store:
+        store = cls.__new__(cls)
+        store._use(native)
+        return store
+
+    def _use(self, native: Any) -> None:
+        self._store = native
         self._waiting: dict[int, asyncio.Future[tuple[list[int], list[int]]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -1,4 +1,4 @@
-from typing import Any, Sequence
+from typing import Any, Sequence, overload
 
 def set_error_class(error: type[Exception]) -> None: ...
 def create(
@@ -6,6 +6,7 @@ def create(
 ) -> None: ...
 
 class Store:
+    @overload
     def __init__(
         self,
         paths: list[str],
@@ -15,7 +16,10 @@ class Store:
         queue_depth: int,
         metrics: str,
         key_file: str,
+        share: bool,
     ) -> None: ...
+    @overload
+    def __init__(self, path: str, buffer_bytes: int) -> None: ...
     def metrics_port(self) -> int: ...
     def close(self) -> None: ...
     def open_namespace(

@@ -164,6 +164,50 @@ class StoreCase(unittest.TestCase):
                 text = answer.read().decode()
             self.assertIn("artesian_store_misses_total 1", text)
 
+    def test_another_process_shares_the_store(self) -> None:
+        self.store.close()
+        block = os.urandom(50_000)
+        code = (
+            "import artesian, sys\n"
+            "with artesian.share(sys.argv[1], None, buffers='2M') as store:\n"
+            "    space = store.namespace(weights='sha256:1')\n"
+            "    room = bytearray(50_000)\n"
+            "    print(space.longest_prefix([b'a', b'b']), space.get([b'a'], [room])[0].name, space.put([b'b'], [b'2'])[0].name)\n"
+            "    sys.stdout.write(room.hex())\n"
+        )
+        with artesian.share(self.folder, None) as owner:
+            space = owner.namespace(weights="sha256:1")
+            space.put([b"a"], [block])
+            ran = subprocess.run([sys.executable, "-c", code, self.folder], capture_output=True, text=True, check=True)
+            said, data = ran.stdout.split("\n")
+            self.assertEqual(said, "1 HIT STORED")
+            self.assertEqual(bytes.fromhex(data), block)
+            self.assertEqual(space.get([b"b"], [bytearray(1)]), [Outcome.HIT])
+        with self.assertRaises(artesian.StoreError) as caught:
+            artesian.attach(self.folder)
+        self.assertEqual(caught.exception.code, "not_found")
+
+    def test_of_many_that_come_at_once_one_owns_the_store(self) -> None:
+        self.store.close()
+        stores: list[artesian.Store] = []
+        threads = [
+            threading.Thread(target=lambda: stores.append(artesian.share(self.folder + "/new", "64M", block_max="1M")))
+            for _ in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(stores), 6)
+        spaces = [store.namespace(weights="sha256:1") for store in stores]
+        spaces[0].put([b"a"], [b"1" * 9000])
+        for space in spaces:
+            room = bytearray(9000)
+            self.assertEqual(space.get([b"a"], [room]), [Outcome.HIT])
+            self.assertEqual(room, b"1" * 9000)
+        for store in stores:
+            store.close()
+
     def test_the_example(self) -> None:
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             ran = subprocess.run([sys.executable, ROOT / "examples/store.py", folder], capture_output=True, text=True, check=True)
