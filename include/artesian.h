@@ -88,9 +88,9 @@ typedef struct artesian_options {
 ARTESIAN_API artesian_code artesian_create(const artesian_options* options, int overwrite);
 /* One owner a store: ARTESIAN_REJECTED if another process (or this one) has it open. */
 ARTESIAN_API artesian_code artesian_open(const artesian_options* options, artesian_store** store);
-/* The store in paths[0] that another process shares (artesiand, or an owner with `share`), used as if it were this one's
- * own; data goes through `buffer_bytes` of shared memory. ARTESIAN_NOT_FOUND if nobody shares it. When the owner goes,
- * gets fail, puts are shed and nothing exists until it is back. Other options are the owner's. */
+/* The store in paths[0] that another process shares (artesiand, or an owner with `share`), used as if it were this
+ * one's own; data goes through `buffer_bytes` of shared memory. ARTESIAN_NOT_FOUND if nobody shares it. When the owner
+ * goes, gets fail, puts are shed and nothing exists until it is back. Other options are the owner's. */
 ARTESIAN_API artesian_code artesian_attach(const artesian_options* options, artesian_store** store);
 /* Waits for what is under way. Null is allowed. */
 ARTESIAN_API void artesian_close(artesian_store* store);

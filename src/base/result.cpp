@@ -5,7 +5,7 @@ namespace artesian {
 std::string_view code_name(Code code) {
   switch (code) {
     case Code::not_found:
-      return "not found";
+      return "not_found";
     case Code::rejected:
       return "rejected";
     case Code::retry:
@@ -13,7 +13,7 @@ std::string_view code_name(Code code) {
     case Code::corrupt:
       return "corrupt";
     case Code::device_failed:
-      return "device failed";
+      return "device_failed";
     case Code::invalid:
       return "invalid";
   }

@@ -230,12 +230,12 @@ class Store:
         )
 
     @classmethod
-    def _of(cls, native: Any) -> Store:
+    def _of(cls, native: _artesian.Store) -> Store:
         store = cls.__new__(cls)
         store._use(native)
         return store
 
-    def _use(self, native: Any) -> None:
+    def _use(self, native: _artesian.Store) -> None:
         self._store = native
         self._waiting: dict[int, asyncio.Future[tuple[list[int], list[int]]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
