@@ -15,7 +15,7 @@ namespace {
 struct DaemonOptions {
   std::vector<std::string> paths;
   std::uint64_t size = 0, memory = 0, block_max = 0;
-  std::string metrics;
+  std::string metrics, key_file;
   bool quiet = false;
 };
 
@@ -27,6 +27,7 @@ Result<std::unique_ptr<Host>> open_shared(const DaemonOptions& options) {
   StoreFilesOptions files;
   for (const std::string& path : options.paths) files.paths.push_back({.path = path, .bytes = options.size});
   files.engine.memory_bytes = options.memory;
+  files.key_file = options.key_file;
   files.engine.report = [](std::string_view text) { say(text); };
   if (options.block_max > 0) files.geometry.block_bytes_max = options.block_max;
   const HostOptions host{.metrics = options.metrics, .share = true};
@@ -70,6 +71,7 @@ Action setup_store_serve(CLI::App& command, const Context&) {
   add_size(command, "--block-max", options->block_max, "Of a new store: the largest block")->default_str("by its size");
   command.add_option("--metrics", options->metrics,
                      "Serve figures for Prometheus: PORT on this machine, or ADDRESS:PORT");
+  command.add_option("--key-file", options->key_file, "The store is, or is to be, encrypted with the key in this file");
   command.add_flag("--quiet", options->quiet, "Say only what goes wrong");
   set_examples(command, {"artesian store serve --path /nvme/kv --size 500G --memory 16G",
                          "artesiand --path /nvme/kv --metrics 9464"});

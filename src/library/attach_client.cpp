@@ -16,13 +16,13 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/gather.h"
 #include "base/little_endian.h"
 #include "library/attach_wire.h"
 #include "library/control.h"
 #include "library/ranges.h"
 #include "library/tag_queue.h"
 #include "platform/shared_memory.h"
-#include "store/gather.h"
 
 namespace artesian {
 namespace {
