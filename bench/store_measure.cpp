@@ -112,6 +112,7 @@ class Measurement {
           !did) {
         return fail(std::move(did.error()));
       }
+      if (auto did = rocksdb(true, bytes, there, put_depth, nullptr, report); !did) return did;
     }
     for (const std::uint32_t depth : options_.depths) {
       StoreCase get{.block_bytes = bytes, .depth = depth};
@@ -123,6 +124,29 @@ class Measurement {
     }
     std::error_code error;
     fs::remove_all(folder_ + "/files", error);
+    fs::remove_all(rocksdb_folder(), error);
+    return {};
+  }
+
+  std::string rocksdb_folder() const { return folder_ + "/rocksdb"; }
+
+  // Puts are into an empty one.
+  Status rocksdb(bool put, std::uint64_t bytes, std::uint64_t count, std::uint32_t depth,
+                 std::vector<StoreSample>* into, StoreBenchReport& report) {
+    if (options_.rocksdb.empty()) return {};
+    std::error_code error;
+    if (put) fs::remove_all(rocksdb_folder(), error);
+    const auto ran = peer_run({.program = options_.rocksdb,
+                               .folder = rocksdb_folder(),
+                               .put = put,
+                               .block_bytes = bytes,
+                               .count = count,
+                               .depth = depth,
+                               .seconds = options_.seconds},
+                              clock_);
+    if (!ran) return fail(ran.error());
+    if (into != nullptr) into->push_back(ran->sample);
+    report.peers_wrong += ran->wrong + ran->missing;
     return {};
   }
 
@@ -162,6 +186,7 @@ class Measurement {
       });
       if (!tally) return fail(std::move(tally.error()));
       into.files.push_back(tally->sample());
+      if (auto did = rocksdb(true, bytes, there, put_depth, &into.rocksdb, report); !did) return did;
     }
     return {};
   }
@@ -198,6 +223,7 @@ class Measurement {
       });
       if (!files_tally) return fail(std::move(files_tally.error()));
       into.files.push_back(files_tally->sample());
+      if (auto did = rocksdb(false, bytes, there, into.depth, &into.rocksdb, report); !did) return did;
     }
     return {};
   }

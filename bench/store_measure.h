@@ -1,6 +1,6 @@
 // What `artesian bench store` measures: blocks written and read by the store, beside the drive alone with the same
-// requests on the same file, and beside one file per block with rename, as tiers of engines have it. In turns, so that
-// a drive that changes its mind changes it for all.
+// requests on the same file, beside one file per block with rename, as tiers of engines have it, and beside RocksDB
+// with blob files. In turns, so that a drive that changes its mind changes it for all.
 //
 // Every value that is read is checked: by the store as always, and its first page against what was put.
 #pragma once
@@ -24,14 +24,13 @@ struct StoreBenchOptions {
   std::vector<std::uint32_t> depths;
   double seconds = 1;    // of one measurement of reads
   unsigned rounds = 3;   // each takes all subjects in turn
-  bool peers = true;     // one file per block
+  bool peers = true;     // one file per block, and
+  std::string rocksdb;   // RocksDB: the program of bench/peers; empty: it is not there
   std::string key_file;  // the store is encrypted with that key; empty: it is not
   std::string fio;       // the program; empty: the drive alone is measured by our own loop
   std::function<void(double part, std::string_view what)> progress;
   std::function<void(std::string_view)> report;
 };
-
-enum class StoreSubject : std::uint8_t { store, drive, files };
 
 // One measurement.
 struct StoreSample {
@@ -42,9 +41,9 @@ struct StoreSample {
 struct StoreCase {
   bool put = false;
   std::uint64_t block_bytes = 0;
-  std::uint32_t depth = 0;                       // of a put: how many are under way
-  std::vector<StoreSample> store, drive, files;  // one a round
-  double cpu_us = 0;                             // of the store's reads: processor time a block, without its checksum
+  std::uint32_t depth = 0;                                // of a put: how many are under way
+  std::vector<StoreSample> store, drive, files, rocksdb;  // one a round
+  double cpu_us = 0;  // of the store's reads: processor time a block, without its checksum
 };
 
 struct StoreBenchReport {
@@ -53,6 +52,7 @@ struct StoreBenchReport {
   double get_p99_idle_us = 0, get_p99_beside_us = 0;  // reads of 128 KiB alone, and beside sustained puts
   std::uint64_t reclaimed = 0;                        // segments, while puts were measured
   std::uint64_t wrong = 0, missing = 0;               // blocks
+  std::uint64_t peers_wrong = 0;                      // of the peers: wrong, or not there
 };
 
 Result<StoreBenchReport> measure_store(const StoreBenchOptions& options, const Clock& clock);

@@ -185,9 +185,6 @@ std::uint64_t store_pins(Store& store, NamespaceId ns, std::uint64_t count) {
   return pinned;
 }
 
-namespace {
-
-// Runs `work(worker, tally)` on as many threads as workers, and adds up.
 Result<Tally> on_threads(std::uint32_t workers, Executor& executor,
                          const std::function<Status(std::uint32_t, Tally&)>& work) {
   std::mutex mutex;
@@ -214,6 +211,8 @@ Result<Tally> on_threads(std::uint32_t workers, Executor& executor,
   if (!status) return fail(std::move(status.error()));
   return sum;
 }
+
+namespace {
 
 Status put_file(const std::string& folder, std::uint64_t number, std::span<const std::byte> bytes) {
   const std::string name = file_of(folder, number), fresh = name + ".tmp";
@@ -307,6 +306,25 @@ Result<StoreSample> by_fio(const DriveRun& run, const Clock& clock) {
 }
 
 }  // namespace
+
+Result<PeerSample> peer_run(const PeerRun& run, const Clock& clock) {
+  const std::string name = std::filesystem::path(run.program).filename();
+  const Command command{
+      .path = run.program,
+      .arguments = {name, run.put ? "put" : "get", run.folder, std::to_string(run.block_bytes),
+                    std::to_string(run.count), std::to_string(run.depth), std::to_string(run.seconds)}};
+  const auto ran = run_captured(command, clock, {});
+  if (!ran) return fail(ran.error());
+  const auto said = nlohmann::json::parse(ran->out, nullptr, false);
+  if (ran->exit_code != 0 || !said.is_object()) {
+    return fail(Code::rejected, "{}: exit code {}: {}", name, ran->exit_code, ran->err.substr(0, 200));
+  }
+  const double seconds = said.value("seconds", 0.0);
+  return PeerSample{.sample = {.bytes_per_second = seconds > 0 ? said.value("bytes", 0.0) / seconds : 0,
+                               .p99_us = said.value("p99_us", 0.0)},
+                    .wrong = said.value("wrong", std::uint64_t{0}),
+                    .missing = said.value("missing", std::uint64_t{0})};
+}
 
 Result<StoreSample> drive_alone(const DriveRun& run, const Clock& clock) {
   if (!run.fio.empty()) return by_fio(run, clock);

@@ -61,6 +61,24 @@ Result<Tally> file_gets(const std::string& folder, const BlockPattern& pattern, 
                         std::uint64_t count, std::uint32_t depth, double seconds, Executor& executor,
                         const Clock& clock);
 
+// Runs `work(worker, tally)` on as many threads as workers, and adds up.
+Result<Tally> on_threads(std::uint32_t workers, Executor& executor,
+                         const std::function<Status(std::uint32_t, Tally&)>& work);
+
+// Another store, by a program of bench/peers: `count` blocks are put, or random ones of them read for so many seconds.
+struct PeerRun {
+  std::string program, folder;
+  bool put = false;
+  std::uint64_t block_bytes = 0, count = 0;
+  std::uint32_t depth = 1;
+  double seconds = 1;
+};
+struct PeerSample {
+  StoreSample sample;
+  std::uint64_t wrong = 0, missing = 0;
+};
+Result<PeerSample> peer_run(const PeerRun& run, const Clock& clock);
+
 // The drive alone: reads at random places of a file, or writes from its start on; by fio if it is named.
 struct DriveRun {
   std::string file, fio;

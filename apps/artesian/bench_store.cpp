@@ -1,4 +1,4 @@
-// artesian bench store: the store beside the drive alone and one file per block.
+// artesian bench store: the store beside the drive alone, one file per block and RocksDB.
 #include <cstdio>
 #include <memory>
 
@@ -24,6 +24,10 @@ Result<int> bench_store(const StoreCommand& command) {
   if (options.block_bytes.empty()) options.block_bytes = {64 * KiB, 128 * KiB, 1 * MiB, 4 * MiB};
   if (options.depths.empty()) options.depths = {1, 8, 32};
   options.report = [](std::string_view sentence) { fmt::print(stderr, "artesian: {}\n", sentence); };
+  if (const auto self = own_executable(); self && options.peers) {
+    const std::string folder = self->substr(0, self->rfind('/') + 1);
+    if (const auto peer = find_program(folder + "artesian-peer-rocksdb", {})) options.rocksdb = *peer;
+  }
   if (const auto fio = find_program("fio", command.search_path)) options.fio = *fio;
   const SteadyClock clock;
   auto report = [&] {
@@ -63,7 +67,7 @@ Action setup_bench_store(CLI::App& command, const Context& context) {
       ->check(CLI::Range(1U, 100U))
       ->capture_default_str();
   command.add_option("--key-file", bench.key_file, "The store is encrypted with the key in this file");
-  command.add_flag("--no-peers", options->no_peers, "Without one file per block");
+  command.add_flag("--no-peers", options->no_peers, "Without one file per block and RocksDB");
   command.add_flag("--json", options->json, "One JSON object");
   command.add_flag("--check", options->check, "Exit code 1 when a goal is missed");
   set_examples(command,

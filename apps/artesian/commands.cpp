@@ -22,7 +22,7 @@ constexpr std::array command_table = {
     CommandInfo{"stat", "Show what running programs' doors do", setup_stat},
     CommandInfo{"replay", "Replay a request trace through a KV store or its policies", setup_replay},
     CommandInfo{"bench device", "Measure a drive by request size and queue depth", setup_bench_device},
-    CommandInfo{"bench store", "Measure a KV store beside the drive alone and one file per block", setup_bench_store},
+    CommandInfo{"bench store", "Measure a KV store beside the drive alone, one file per block and RocksDB", setup_bench_store},
     CommandInfo{"bench policy", "Replay expert routes through the eviction policies", setup_bench_policy},
     CommandInfo{"bench weights", "Run models larger than memory through the door and without it", setup_bench_weights},
     CommandInfo{"store init", "Make an empty store", setup_store_init},

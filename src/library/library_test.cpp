@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "artesian.h"
 #include "library/open.h"
@@ -256,6 +257,34 @@ TEST_F(Library, AFutureOfTheHost) {
   std::array<Put, 1> put{Put{.key = std::as_bytes(std::span(key)), .data = data}};
   store.submit(*ns, std::span<Put>(put)).get();
   EXPECT_EQ(put[0].outcome, Outcome::stored);
+}
+
+TEST_F(Library, AnotherProcessWouldAttachByThePath) {
+  artesian_store* attached = nullptr;
+  EXPECT_EQ(artesian_attach(&options_, &attached), ARTESIAN_NOT_FOUND);  // its owner does not share it
+  artesian_close(std::exchange(store_, nullptr));
+  options_.share = 1;
+  ASSERT_EQ(artesian_open(&options_, &store_), ARTESIAN_OK) << artesian_last_error();
+  options_.buffer_bytes = MiB;
+  ASSERT_EQ(artesian_attach(&options_, &attached), ARTESIAN_OK) << artesian_last_error();
+  artesian_namespace fields;
+  ARTESIAN_INIT(&fields);
+  fields.weights = "sha256:1";
+  std::uint32_t owners = 0, theirs = 0;
+  ASSERT_EQ(artesian_open_namespace(store_, &fields, &owners), ARTESIAN_OK);
+  ASSERT_EQ(artesian_open_namespace(attached, &fields, &theirs), ARTESIAN_OK);
+  const std::string data(100'000, 'x'), key = "a block";
+  const artesian_bytes piece = bytes(data);
+  auto put = put_item(key, &piece);
+  ASSERT_EQ(artesian_put(attached, theirs, &put, 1, nullptr), ARTESIAN_OK);
+  EXPECT_EQ(put.outcome, ARTESIAN_STORED);
+  std::string room(data.size(), ' ');
+  const artesian_memory memory{room.data(), room.size()};
+  auto get = get_item(key, &memory);
+  ASSERT_EQ(artesian_get(store_, owners, &get, 1, nullptr), ARTESIAN_OK);
+  EXPECT_EQ(get.outcome, ARTESIAN_HIT);
+  EXPECT_EQ(room, data);
+  artesian_close(attached);
 }
 
 }  // namespace
