@@ -20,6 +20,7 @@ import ctypes
 import hashlib
 import json
 import math
+import os
 import select
 import time
 import uuid
@@ -86,6 +87,7 @@ class Settings:
         self.path = str(extra.pop("path", ""))
         self.capacity = extra.pop("capacity", None)
         self.memory = extra.pop("memory", 0)
+        self.key_file = str(extra.pop("key_file", ""))
         self.codec = str(extra.pop("codec", ""))
         self.salt = str(extra.pop("salt", ""))
         self.deadline = float(extra.pop("deadline", 5))
@@ -180,7 +182,8 @@ _shared: dict[str, tuple[Store, int]] = {}  # of this process, with how many use
 def _open(settings: Settings) -> Store:
     store, users = _shared.get(settings.path, (None, 0))
     if store is None:
-        store = artesian.open_or_create(settings.path, settings.capacity, memory=settings.memory)
+        os.makedirs(settings.path, exist_ok=True)
+        store = artesian.share(settings.path, settings.capacity, memory=settings.memory, key_file=settings.key_file)
     _shared[settings.path] = (store, users + 1)
     return store
 

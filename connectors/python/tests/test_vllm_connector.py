@@ -5,8 +5,10 @@ A scheduler's and a worker's connector in one process, stepped by hand as the en
 
 import ctypes
 import enum
+import importlib
 import importlib.util
 import inspect
+import json
 import logging
 import os
 import subprocess
@@ -335,6 +337,16 @@ class ConnectorCase(unittest.TestCase):
         self.assertEqual(engine.failed, {6, 7, 8, 9, 10})
         self.assertEqual(engine.step(request("c", 40), [0, 1, 2]), 0)
         self.assertEqual(engine.finish(of), (False, None))
+
+    def test_settings_are_printed_for_either(self):
+        for options, kind in ((["--connector"], "ArtesianConnector"), ([], "OffloadingConnector")):
+            command = [sys.executable, "-m", "artesian.vllm", "config", "--path", "/kv", "--capacity", "2T", *options]
+            printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            self.assertEqual((printed["kv_connector"], printed["kv_load_failure_policy"]), (kind, "recompute"))
+            module = printed.get("kv_connector_module_path", "artesian.vllm_connector")
+            self.assertTrue(hasattr(importlib.import_module(module), "ArtesianConnector"))
+        bad = subprocess.run([*command[:-1], "much"], capture_output=True, text=True)
+        self.assertEqual((bad.returncode, bad.stdout, "much" in bad.stderr), (2, "", True))
 
     def test_what_it_would_not_do_right_is_refused(self):
         for more, word in (({"extra": {"path": ""}}, "path"), ({"extra": {"pth": "x"}}, "pth"), ({"enable_prefix_caching": False}, "prefix"),
