@@ -75,16 +75,22 @@ class Measurement {
     files.engine.report = options_.report;
     return files;
   }
-  Result<std::unique_ptr<Store>> open(bool fresh, NamespaceId& ns) {
+  Result<std::shared_ptr<Store>> open(bool fresh, NamespaceId& ns) {
     if (fresh) {
       if (auto made = create_store(files(), true); !made) return fail(std::move(made.error()));
     }
-    auto store = open_store(files());
+    auto store = options_.open ? options_.open(files()) : embedded(files());
     if (!store) return store;
     const auto id = (*store)->open_namespace({.model = "bench", .weights = "bench"});
     if (!id) return fail(id.error());
     ns = *id;
     return store;
+  }
+
+  static Result<std::shared_ptr<Store>> embedded(const StoreFilesOptions& files) {
+    auto store = open_store(files);
+    if (!store) return fail(std::move(store.error()));
+    return std::shared_ptr<Store>(std::move(*store));
   }
 
   void step(std::string_view what) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "bench/goals.h"
+#include "store/store_files.h"
 
 namespace artesian::bench {
 
@@ -27,7 +29,9 @@ struct StoreBenchOptions {
   bool peers = true;     // one file per block, and
   std::string rocksdb;   // RocksDB: the program of bench/peers; empty: it is not there
   std::string key_file;  // the store is encrypted with that key; empty: it is not
-  std::string fio;       // the program; empty: the drive alone is measured by our own loop
+  // How a store is opened; none: by open_store(). What is measured may be one that another owns.
+  std::function<Result<std::shared_ptr<Store>>(const StoreFilesOptions&)> open;
+  std::string fio;  // the program; empty: the drive alone is measured by our own loop
   std::function<void(double part, std::string_view what)> progress;
   std::function<void(std::string_view)> report;
 };

@@ -5,6 +5,7 @@
 #include "bench/store_measure.h"
 #include "commands.h"
 #include "goals_output.h"
+#include "library/open.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "progress.h"
@@ -15,12 +16,27 @@ namespace {
 struct StoreCommand {
   bench::StoreBenchOptions bench;
   std::string search_path;
-  bool no_peers = false, json = false, check = false;
+  bool no_peers = false, attached = false, json = false, check = false;
 };
+
+// The store by way of a client: its owner is this process, too, but neither knows.
+Result<std::shared_ptr<Store>> open_attached(const StoreFilesOptions& files) {
+  struct Both {
+    std::unique_ptr<Host> owner;
+    std::unique_ptr<StoreHost> client;  // goes first
+  };
+  auto owner = open_host(files, {.share = true});
+  if (!owner) return fail(std::move(owner.error()));
+  auto client = attach_host(files.paths.front().path);
+  if (!client) return fail(std::move(client.error()));
+  const auto both = std::make_shared<Both>(std::move(*owner), std::move(*client));
+  return std::shared_ptr<Store>(both, &both->client->store());
+}
 
 Result<int> bench_store(const StoreCommand& command) {
   bench::StoreBenchOptions options = command.bench;
   options.peers = !command.no_peers;
+  if (command.attached) options.open = open_attached;
   if (options.block_bytes.empty()) options.block_bytes = {64 * KiB, 128 * KiB, 1 * MiB, 4 * MiB};
   if (options.depths.empty()) options.depths = {1, 8, 32};
   options.report = [](std::string_view sentence) { fmt::print(stderr, "artesian: {}\n", sentence); };
@@ -68,6 +84,7 @@ Action setup_bench_store(CLI::App& command, const Context& context) {
       ->capture_default_str();
   command.add_option("--key-file", bench.key_file, "The store is encrypted with the key in this file");
   command.add_flag("--no-peers", options->no_peers, "Without one file per block and RocksDB");
+  command.add_flag("--attached", options->attached, "The store as a process has it that attached to artesiand");
   command.add_flag("--json", options->json, "One JSON object");
   command.add_flag("--check", options->check, "Exit code 1 when a goal is missed");
   set_examples(command,

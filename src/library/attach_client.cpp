@@ -18,11 +18,11 @@
 
 #include "base/gather.h"
 #include "base/little_endian.h"
-#include "library/attach_wire.h"
 #include "library/control.h"
 #include "library/ranges.h"
 #include "library/tag_queue.h"
 #include "platform/shared_memory.h"
+#include "wire/attach_wire.h"
 
 namespace artesian {
 namespace {

@@ -20,9 +20,9 @@
 #include <set>
 
 #include "base/little_endian.h"
-#include "library/attach_wire.h"
 #include "platform/local_socket.h"
 #include "platform/shared_memory.h"
+#include "wire/attach_wire.h"
 
 namespace artesian {
 namespace {

@@ -11,11 +11,11 @@
 #include <random>
 #include <thread>
 
-#include "library/attach_wire.h"
 #include "library/open.h"
 #include "platform/clock.h"
 #include "platform/shared_memory.h"
 #include "platform/thread_executor.h"
+#include "wire/attach_wire.h"
 
 namespace artesian {
 namespace {
@@ -406,35 +406,6 @@ TEST_F(Attach, ASilentOwnerMeansLateNotForEver) {
   speaks.join();
   EXPECT_EQ(third.outcome, Outcome::miss);
   one->reset();
-}
-
-TEST(AttachWire, WhatIsCutIsNoFrame) {
-  const std::string key = "k", parent = "p";
-  const attach::Request request{.op = attach::Op::put,
-                                .id = 1,
-                                .ns = 2,
-                                .patience = 5ms,
-                                .items = {{.key = bytes_of(key),
-                                           .offset = 4096,
-                                           .bytes = 10,
-                                           .parent = bytes_of(parent),
-                                           .extents = {4, 6},
-                                           .hints = {.session = 3}}}};
-  const auto frame = attach::encode(request);
-  const auto body = std::span(frame).subspan(attach::length_bytes);
-  const auto whole = attach::decode_request(body);
-  ASSERT_TRUE(whole);
-  EXPECT_EQ(whole->items[0].extents, (std::vector<std::uint32_t>{4, 6}));
-  EXPECT_EQ(whole->items[0].hints.session, 3U);
-  EXPECT_EQ(whole->patience, 5ms);
-  for (std::size_t size = 0; size < body.size(); ++size) EXPECT_FALSE(attach::decode_request(body.first(size))) << size;
-  const auto answer = attach::encode({.id = 4, .error = Error{Code::retry, "busy"}, .items = {{Outcome::hit, 5}}});
-  const auto said = std::span(answer).subspan(attach::length_bytes);
-  const auto heard = attach::decode_reply(said);
-  ASSERT_TRUE(heard);
-  EXPECT_EQ(heard->error->message, "busy");
-  EXPECT_EQ(heard->items[0].bytes, 5U);
-  for (std::size_t size = 0; size < said.size(); ++size) EXPECT_FALSE(attach::decode_reply(said.first(size))) << size;
 }
 
 }  // namespace

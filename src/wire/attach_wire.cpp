@@ -1,4 +1,4 @@
-#include "library/attach_wire.h"
+#include "wire/attach_wire.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "library/attach_wire.h"
+#include "wire/attach_wire.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace artesian::attach;
