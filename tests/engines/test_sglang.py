@@ -26,6 +26,7 @@ from sglang.srt.mem_cache.hicache_storage import (  # noqa: E402
     HiCacheStorage, HiCacheStorageConfig, HiCacheStorageExtraInfo, PoolHitPolicy, PoolName, PoolTransfer)
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost  # noqa: E402
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory  # noqa: E402
+from sglang.srt.runtime_context import get_parallel  # noqa: E402
 
 PAGE, LAYERS, HEADS, WIDTH, PAGES = 64, 30, 3, 64, 12  # SmolLM2-135M: 2 pieces of 737,280 bytes
 
@@ -207,6 +208,14 @@ class Backend(unittest.TestCase):
         self.backend(config={"tp_rank": 1, "tp_size": 2})
         self.assertEqual(sorted(os.listdir(self.folder + "/kv")), ["tp1"])
         self.assertEqual(self.open[-1].batch_exists(names(1)), 0)
+
+    def test_data_parallel_replicas_have_a_store_each(self) -> None:
+        self.fill(self.pool, [0])
+        with get_parallel().override(dp_rank=0):
+            self.assertEqual(self.backend().batch_set_v1(names(1), places([0])), [True])
+        with get_parallel().override(dp_rank=1):
+            self.assertEqual(self.backend().batch_exists(names(1)), 0)
+        self.assertEqual(sorted(os.listdir(self.folder + "/kv")), ["replica0", "replica1"])
 
     def test_a_closed_store_answers_and_raises_nothing(self) -> None:
         backend = self.backend()

@@ -56,6 +56,17 @@ def _engine() -> Any:
         return None
 
 
+def _replica() -> int | None:
+    """Which of several data parallel engines on one configuration this is; None where there is one."""
+    try:
+        from sglang.srt.runtime_context import get_parallel
+
+        rank: int | None = get_parallel().dp_rank
+        return rank
+    except (ImportError, AttributeError, ValueError, RuntimeError):
+        return None
+
+
 @functools.cache
 def _bytes_type(count: int) -> Any:
     return ctypes.c_ubyte * count
@@ -97,6 +108,7 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
         self._ranks = {name: [getattr(storage_config, f"{name}_rank"), size] for name, size in ranks.items()}
         own = [f"{name}{rank}" for name, (rank, size) in self._ranks.items() if size > 1]
         own += [f"dp{storage_config.dp_rank}"] if storage_config.dp_rank else []
+        own += [] if (replica := _replica()) is None else [f"replica{replica}"]
         self._path = os.path.join(options["path"], *own)
         self._options, self._model = options, storage_config.model_name or ""
         self._weights = self._fingerprint(options)
