@@ -26,7 +26,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import artesian
 from artesian import Hints, Namespace, Outcome, Store, StoreError
@@ -176,6 +176,16 @@ def _record(key: bytes, record: int) -> bytes:
     return key + bytes([record])
 
 
+class Absent:
+    """In the place of a store that is broken: every call fails, and is taken as any failure of a store."""
+
+    def __init__(self, error: StoreError) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.error
+
+
 _shared: dict[str, tuple[Store, int]] = {}  # of this process, with how many use it
 
 
@@ -183,7 +193,13 @@ def _open(settings: Settings) -> Store:
     store, users = _shared.get(settings.path, (None, 0))
     if store is None:
         os.makedirs(settings.path, exist_ok=True)
-        store = artesian.share(settings.path, settings.capacity, memory=settings.memory, key_file=settings.key_file)
+        try:
+            store = artesian.share(settings.path, settings.capacity, memory=settings.memory, key_file=settings.key_file)
+        except StoreError as error:
+            if error.code not in ("corrupt", "device_failed"):
+                raise  # a setting that is wrong is refused
+            _LOG.error("artesian: the engine goes on without its store on flash: %s", error)
+            store = cast(Store, Absent(error))
     _shared[settings.path] = (store, users + 1)
     return store
 
@@ -235,7 +251,7 @@ class SchedulerSide(Side):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._spaces = self._opened()
+        self._spaces = self.spared(self._opened, list[Namespace]())
         self._known: dict[str, Known] = {}
         self._adapters: dict[int, bytes | None] = {}
         self._meta = ArtesianMetadata()
@@ -289,7 +305,7 @@ class SchedulerSide(Side):
         if not keys:
             return 0
         records = self._records(keys)
-        there: int = self.spared(lambda: min(space.longest_prefix(records) for space in self._spaces), 0)
+        there: int = self.spared(lambda: min((space.longest_prefix(records) for space in self._spaces), default=0), 0)
         return there // int(self.settings.records)
 
     def allocated(self, request: Request, blocks: list[int], loaded: int) -> None:
@@ -398,9 +414,11 @@ class WorkerSide(Side):
         super().__init__(settings)
         self._blocks = blocks
         self._rank = int(settings.parallel.rank)
-        self._space = settings.space(self.store, self._rank, "")
+        self._space = self.spared(lambda: settings.space(self.store, self._rank, ""), cast(Namespace, self.store))
         self._poll = select.poll()
-        self._poll.register(self.store.event_fd(), select.POLLIN)
+        answers = self.spared(lambda: self.store.event_fd(), -1)
+        if answers >= 0:
+            self._poll.register(answers, select.POLLIN)
         self._layers: list[list[Layer]] = []  # by record
         self._bytes: list[int] = []
         self._loads: dict[int, tuple[int, list[int]]] = {}  # tag: record and blocks
@@ -413,7 +431,7 @@ class WorkerSide(Side):
         for name, record in self.settings.record_of.items():
             self._layers[record].append(layer_of(name, caches[name], self._blocks))
         self._bytes = [sum(layer.bytes for layer in layers) for layers in self._layers]
-        stats: dict[str, int] = self.spared(self.store.stats, dict[str, int]())
+        stats: dict[str, int] = self.spared(lambda: self.store.stats(), dict[str, int]())
         _LOG.info(
             "artesian: %s: %s blocks on flash; a block of %d bytes is stored in %d records",
             self.settings.path, stats.get("blocks", "no"), sum(self._bytes), self.settings.records,
@@ -498,7 +516,7 @@ class WorkerSide(Side):
         return failed
 
     def shutdown(self) -> None:
-        self.spared(self.store.settle, None)
+        self.spared(lambda: self.store.settle(), None)
         super().shutdown()
 
 

@@ -338,6 +338,15 @@ class ConnectorCase(unittest.TestCase):
         self.assertEqual(engine.step(request("c", 40), [0, 1, 2]), 0)
         self.assertEqual(engine.finish(of), (False, None))
 
+    def test_an_engine_starts_without_a_store_that_is_broken(self):
+        self.filled().close()
+        self.engines = []
+        os.truncate(self.folder + "/kv/artesian.store", 3 << 20)
+        engine = self.engine()
+        for name in ("b", "c"):
+            self.assertEqual(engine.step(request(name, 40), [0, 1, 2]), 0)
+        self.assertEqual(engine.failed, set())
+
     def test_settings_are_printed_for_either(self):
         for options, kind in ((["--connector"], "ArtesianConnector"), ([], "OffloadingConnector")):
             command = [sys.executable, "-m", "artesian.vllm", "config", "--path", "/kv", "--capacity", "2T", *options]
