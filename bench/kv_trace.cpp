@@ -35,6 +35,11 @@ Result<KvTrace> parse_kv_trace(std::string_view text, std::string_view where) {
     }
     request.when = std::chrono::milliseconds(ms);
     request.tokens = static_cast<std::uint32_t>(tokens);
+    const auto output = json.value("output_length", nlohmann::json(0U));
+    if (!output.is_number_unsigned() || output.get<std::uint64_t>() > UINT32_MAX) {
+      return fail(Code::corrupt, "{}: line {}: output_length is no number of tokens", where, number);
+    }
+    request.output = output.get<std::uint32_t>();
     for (const auto& id : json["hash_ids"]) {
       if (!id.is_number_unsigned()) return fail(Code::corrupt, "{}: line {}: an id is no number", where, number);
       const auto next = static_cast<std::uint32_t>(ids.size());

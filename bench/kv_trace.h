@@ -1,5 +1,6 @@
-// Recorded request traces: one JSON object a line with timestamp (ms), input_length (tokens) and hash_ids, one for each
-// 512-token block of the prompt, chained: equal ids mean an equal prefix up to and with that block.
+// Recorded request traces: one JSON object a line with timestamp (ms), input_length, output_length if known (tokens),
+// and hash_ids, one for each 512-token block of the prompt, chained: equal ids mean an equal prefix up to and with that
+// block.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ constexpr std::uint32_t kv_block_tokens = 512;
 
 struct KvRequest {
   Nanos when{0};
-  std::uint32_t tokens = 0;
+  std::uint32_t tokens = 0;           // of the prompt
+  std::uint32_t output = 0;           // of the answer; 0 where the trace does not say
   std::vector<std::uint32_t> blocks;  // ids from 0 without gaps, in order of first sight
 };
 

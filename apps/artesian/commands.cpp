@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/units.h"
+#include "nand_files.h"
 #include "version.h"
 
 namespace artesian::cli {
@@ -38,6 +39,7 @@ constexpr std::array command_table = {
     CommandInfo{"nand run", "Run a workload on a simulated drive", setup_nand_run},
     CommandInfo{"nand compare", "Run a workload on several drives, side by side", setup_nand_compare},
     CommandInfo{"nand check", "Hold the model against theory and published figures", setup_nand_check},
+    CommandInfo{"advise", "Tell which drive fits a model, a load and a budget", setup_advise},
     CommandInfo{"contexts ls", "List the conversations that a gateway keeps", setup_contexts_ls},
     CommandInfo{"contexts rm", "Erase one, as far as others do not share it", setup_contexts_rm},
     CommandInfo{"contexts pin", "Keep one from giving way, while the gateway runs", setup_contexts_pin},

@@ -9,9 +9,10 @@
 #include "nand/check.h"
 #include "nand/measures.h"
 #include "nand/workload.h"
-#include "platform/clock.h"
-#include "platform/file.h"
+#include "nand_files.h"
+#include "platform/processor_clock.h"
 #include "progress.h"
+#include "sim/serving.h"
 #include "sim/store_check.h"
 
 namespace artesian::cli {
@@ -20,18 +21,6 @@ namespace {
 using nand::Profile;
 using nand::RunReport;
 using nand::Workload;
-
-Result<std::string> read_text(const std::string& path) {
-  auto file = File::open(path, {});
-  if (!file) return fail(file.error());
-  auto size = file->size();
-  if (!size) return fail(size.error());
-  constexpr std::uint64_t most = 16 * MiB;
-  if (*size > most) return fail(Code::invalid, "{}: {} are too much for a text", path, format_size(*size));
-  std::string text(*size, '\0');
-  if (auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read) return fail(read.error());
-  return text;
-}
 
 Status write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
@@ -47,12 +36,6 @@ Result<Profile> load_profile(const std::string& name) {
   const auto text = read_text(name);
   if (!text) return fail(text.error());
   return nand::parse_profile(*text, name);
-}
-
-Result<Workload> load_workload(const std::string& path) {
-  const auto text = read_text(path);
-  if (!text) return fail(text.error());
-  return nand::parse_workload(*text, path);
 }
 
 std::string profile_row(const Profile& p) {
@@ -99,7 +82,7 @@ Result<int> show_profile(const std::string& name, bool file) {
 }
 
 Result<int> check(bool quick, bool json) {
-  const SteadyClock clock;
+  const ProcessorClock clock;
   std::vector<nand::CheckRow> rows;
   {
     ProgressLine line;
@@ -122,6 +105,7 @@ struct RunCommand {
   std::uint64_t capacity = 0;
   double seconds = 0;
   bool json = false;
+  std::string traces;  // ARTESIAN_TRACES
 };
 
 Result<std::vector<RunReport>> run_all(const RunCommand& command) {
@@ -140,8 +124,8 @@ Result<std::vector<RunReport>> run_all(const RunCommand& command) {
   for (const Profile& profile : profiles) {
     const auto count = static_cast<double>(profiles.size());
     const auto before = static_cast<double>(reports.size());
-    auto report =
-        nand::run_workload(profile, *workload, [&](double part) { line.show((before + part) / count, profile.name); });
+    auto report = sim::run_any(profile, *workload, command.traces,
+                               [&](double part) { line.show((before + part) / count, profile.name); });
     if (!report) return fail(report.error());
     reports.push_back(std::move(*report));
   }
@@ -170,11 +154,12 @@ Result<int> run(const RunCommand& command, bool side_by_side) {
   return exit_ok;
 }
 
-void add_run_options(CLI::App& command, RunCommand& options) {
+void add_run_options(CLI::App& command, RunCommand& options, const Context& context) {
+  options.traces = context.traces;
   command.add_option("--workload", options.workload, "A workload's file")->type_name("FILE")->required();
   add_size(command, "--capacity", options.capacity,
            "Of the drive that is simulated, by taking blocks away; else as the workload says, or what is comfortable");
-  command.add_option("--seconds", options.seconds, "Of virtual time; else as the workload says")
+  command.add_option("--seconds", options.seconds, "Of virtual time, of flows; else as the workload says")
       ->check(CLI::Range(1e-6, 1e6));
   command.add_flag("--json", options.json, "All figures, for programs");
   command.add_option("--report", options.report, "Write one page with plots there")->type_name("FILE.html");
@@ -200,26 +185,26 @@ Action setup_nand_check(CLI::App& command, const Context&) {
   return [quick, json] { return check(*quick, *json); };
 }
 
-Action setup_nand_run(CLI::App& command, const Context&) {
+Action setup_nand_run(CLI::App& command, const Context& context) {
   auto options = std::make_shared<RunCommand>();
   command.add_option("--profile", options->profiles, "A shipped profile, or a file that ends in .json")
       ->type_name("PROFILE")
       ->expected(1)
       ->required();
-  add_run_options(command, *options);
+  add_run_options(command, *options, context);
   set_examples(command, {"artesian nand run --profile enterprise-tlc --workload mixed.ini",
                          "artesian nand run --profile mine.json --workload mixed.ini --seconds 10 --report run.html",
                          "artesian nand run --profile client-tlc --workload mixed.ini --capacity 64G --json"});
   return [options] { return run(*options, false); };
 }
 
-Action setup_nand_compare(CLI::App& command, const Context&) {
+Action setup_nand_compare(CLI::App& command, const Context& context) {
   auto options = std::make_shared<RunCommand>();
   command.add_option("PROFILES", options->profiles, "Shipped profiles, or files that end in .json")
       ->type_name("")
       ->expected(1, 64)
       ->required();
-  add_run_options(command, *options);
+  add_run_options(command, *options, context);
   set_examples(command, {"artesian nand compare xlflash-slc enterprise-tlc capacity-qlc --workload mixed.ini",
                          "artesian nand compare client-tlc mine.json --workload mixed.ini --report compare.html"});
   return [options] { return run(*options, true); };

@@ -26,7 +26,7 @@ struct CheckRow {
 
 struct CheckOptions {
   bool quick = false;            // smaller drives, for tests; the same rows and limits
-  const Clock* clock = nullptr;  // for the rows of speed; without it they are left out
+  const Clock* clock = nullptr;  // of processor time, for the rows of speed; without it they are left out
   std::function<void(const CheckRow&)> progress;
 };
 

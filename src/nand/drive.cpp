@@ -53,7 +53,7 @@ Drive::Drive(Profile profile, DriveOptions options)
   for (auto& queues : waiting_) queues.resize(profile_.queues);
   if (!options_.store_data) return;
   content_.emplace(layout_);
-  ftl_.on_move = [this](std::uint32_t from, std::uint32_t to) { move_content(from, to); };
+  ftl_.on_move = [this](std::uint32_t from, std::uint32_t to) { content_->copy(from, to); };
 }
 
 std::uint32_t Drive::handle_of(const HostRequest& host) const {
@@ -223,13 +223,11 @@ void Drive::launch_reads(std::uint32_t index, std::uint32_t first, std::uint32_t
 void Drive::copy_out(const HostRequest& host, std::uint32_t lpn, std::uint32_t pua) const {
   const std::uint64_t unit_begin = std::uint64_t{lpn} * layout_.unit_bytes;
   const std::uint64_t begin = std::max(host.offset, unit_begin);
-  const std::uint32_t bytes = clipped(host, lpn, 1);
-  std::byte* to = host.data + (begin - host.offset);
-  const auto from = pua == none ? std::span<const std::byte>() : content_->read(pua);
-  if (from.empty()) {
-    std::memset(to, 0, bytes);
+  const std::span<std::byte> to(host.data + (begin - host.offset), clipped(host, lpn, 1));
+  if (pua == none) {
+    std::ranges::fill(to, std::byte{0});
   } else {
-    std::memcpy(to, from.data() + (begin - unit_begin), bytes);
+    content_->read(pua, begin - unit_begin, to);
   }
 }
 
@@ -304,25 +302,16 @@ bool Drive::buffer_write(std::uint32_t index) {
   return true;
 }
 
+// What a request writes of a unit; what it does not write of it stays as it was at `old`.
 void Drive::store(const HostRequest& host, std::uint32_t lpn, std::uint32_t old, std::uint32_t pua) {
   const std::uint64_t unit_begin = std::uint64_t{lpn} * layout_.unit_bytes;
   const std::uint64_t begin = std::max(host.offset, unit_begin);
-  const std::uint32_t bytes = clipped(host, lpn, 1);
-  const std::span<std::byte> to = content_->write(pua);
-  if (bytes < layout_.unit_bytes) {
-    const auto before = old == none ? std::span<const std::byte>() : content_->read(old);
-    if (before.empty()) {
-      std::ranges::fill(to, std::byte{0});
-    } else {
-      std::ranges::copy(before, to.begin());
-    }
-  }
-  std::memcpy(to.data() + (begin - unit_begin), host.data + (begin - host.offset), bytes);
-}
-
-void Drive::move_content(std::uint32_t from, std::uint32_t to) {
-  const auto bytes = content_->read(from);
-  if (!bytes.empty()) std::ranges::copy(bytes, content_->write(to).begin());
+  const std::span<const std::byte> from(host.data + (begin - host.offset), clipped(host, lpn, 1));
+  if (from.size() == layout_.unit_bytes) return content_->write(pua, from);
+  merged_.assign(layout_.unit_bytes, std::byte{0});
+  if (old != none) content_->read(old, 0, merged_);
+  std::ranges::copy(from, merged_.begin() + static_cast<std::ptrdiff_t>(begin - unit_begin));
+  content_->write(pua, merged_);
 }
 
 void Drive::trim(std::uint64_t offset, std::uint64_t bytes) {

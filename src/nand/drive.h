@@ -123,7 +123,8 @@ class Drive final : private FlashClient {
   FdpStatistics fdp() const;
   EnergyReport energy() const;
   void reset_counters();
-  std::uint64_t memory_bytes() const { return ftl_.memory_bytes(); }
+  std::uint64_t memory_bytes() const { return ftl_.memory_bytes(); }                  // of tables, without stored bytes
+  std::uint64_t kept_bytes() const { return content_ ? content_->kept_bytes() : 0; }  // stored as they are
   bool worn_out() const { return ftl_.worn_out(); }
   double years_of_life(double bytes_per_day) const;  // at the write amplification so far
   std::uint64_t digest() const { return digest_; }
@@ -173,7 +174,6 @@ class Drive final : private FlashClient {
   void pump_writes();
   bool buffer_write(std::uint32_t index);
   void store(const HostRequest& host, std::uint32_t lpn, std::uint32_t old, std::uint32_t pua);
-  void move_content(std::uint32_t from, std::uint32_t to);
   void finish_flushes();
   std::uint32_t handle_of(const HostRequest& host) const;
 
@@ -205,6 +205,7 @@ class Drive final : private FlashClient {
   Ftl ftl_;
   MapCache map_cache_;
   std::optional<Content> content_;
+  std::vector<std::byte> merged_;  // a unit under way
   Random random_;
 
   Time now_ = 0, started_ = 0;

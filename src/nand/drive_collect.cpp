@@ -173,7 +173,7 @@ bool Drive::move_unit(std::uint32_t job, std::uint32_t pua) {
   if (!ftl_.can_append(frontier)) return false;
   const std::uint32_t lpn = ftl_.owner(pua);
   const Appended placed = ftl_.append(frontier, lpn, stream);
-  if (content_) move_content(pua, placed.pua);
+  if (content_) content_->copy(pua, placed.pua);
   if (placed.filled) program(placed, 0, background_level());
   touch_map(lpn);
   return true;
@@ -311,15 +311,14 @@ void Drive::preload(std::uint64_t offset, std::span<const std::byte> bytes) {
   const HostRequest host{.offset = offset, .bytes = bytes.size(), .data = const_cast<std::byte*>(bytes.data())};
   for (std::uint64_t unit = first; unit < end; ++unit) {
     const auto lpn = static_cast<std::uint32_t>(unit);
-    const bool whole = clipped(host, lpn, 1) == layout_.unit_bytes;
-    std::vector<std::byte> before(layout_.unit_bytes);
-    if (!whole && content_)
-      copy_out({.offset = unit * layout_.unit_bytes, .bytes = before.size(), .data = before.data()}, lpn,
-               ftl_.lookup(lpn));
+    const std::uint32_t old = ftl_.lookup(lpn);
+    merged_.assign(layout_.unit_bytes, std::byte{0});  // a place that is erased while this one is written is gone
+    if (content_ && old != none) content_->read(old, 0, merged_);
     fill(unit, 1);
     if (!content_) continue;
-    std::ranges::copy(before, content_->write(ftl_.lookup(lpn)).begin());
-    store(host, lpn, ftl_.lookup(lpn), ftl_.lookup(lpn));
+    const std::uint32_t now = ftl_.lookup(lpn);
+    content_->write(now, merged_);
+    store(host, lpn, now, now);
   }
 }
 

@@ -139,6 +139,30 @@ TEST(Drive, ASuspendedProgramTakesItsTimeAndTheResumeOnTop) {
   EXPECT_EQ(drive.counters().suspends, 1U);
 }
 
+TEST(Drive, AnEraseThatWaitedLongStillGivesWayToReads) {
+  Profile p = tiny();
+  p.suspend = Suspend::program_erase;
+  p.suspend_us = 20;
+  p.starvation_us = 3000;  // erases wait longer than that behind programs
+  Drive drive(p);
+  drive.fill(0, drive.layout().logical_units);
+  drive.reset_counters();
+  const std::uint64_t half = p.capacity_bytes / 2 / 65536 * 65536;
+  const auto runs = run_flows(drive,
+                              {{.length = half, .depth = 1, .requests = 4000},
+                               {.reads = 0,
+                                .bytes = 65536,
+                                .access = Access::sequential,
+                                .first = half,
+                                .length = half,
+                                .depth = 16,
+                                .io_class = IoClass::write}},
+                              INT64_MAX);
+  EXPECT_GT(drive.ftl().erases(), 4U);
+  // Alone 64 us; a suspend, a copy's transfer, and another read of the die.
+  EXPECT_LT(runs[0].reads.percentile(0.999), from_us(64 + 20 + 60));
+}
+
 TEST(Drive, RetriesGrowWithWearAndAge) {
   Profile p = tiny();
   p.retries_worn = 2;

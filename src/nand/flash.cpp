@@ -144,6 +144,7 @@ void Flash::start_exclusive(std::uint32_t index, Time now) {
     const std::uint32_t id = first_of(die.ready);
     pop(die.ready[ops_[id].level]);
     --die.ready_count;
+    ops_[id].ready = now;
     die.active = id;
     die_busy_[index] += ops_[id].duration;
   }

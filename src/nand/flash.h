@@ -25,7 +25,7 @@ constexpr std::size_t level_count = 4;  // as IoClass: demand, staged, write, re
 
 struct FlashOp {
   Time duration = 0;  // to sense, program or erase; what is left of it while suspended
-  Time ready = 0;     // since when it could have been started
+  Time ready = 0;     // since when it could have been started, and then since when it is at work
   std::uint32_t next = none;
   std::uint32_t order = 0;
   std::uint32_t die = 0;

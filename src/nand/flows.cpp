@@ -19,6 +19,7 @@ void FlowResult::add(const FlowResult& later) {
   name = later.name;
   reads.add(later.reads);
   writes.add(later.writes);
+  groups.add(later.groups);
   read_bytes += later.read_bytes;
   written_bytes += later.written_bytes;
   failed += later.failed;
@@ -40,8 +41,8 @@ void FlowRunner::start() {
   started_ = true;
   for (std::uint32_t i = 0; i < running_.size(); ++i) {
     results_[i].first = drive_.now();
-    if (running_[i].flow.per_second > 0) {
-      arrivals_.push({drive_.now() + gap(running_[i]), i});
+    if (timed(running_[i].flow)) {
+      arrivals_.push({drive_.now() + (running_[i].flow.every_seconds > 0 ? 0 : gap(running_[i])), i});
     } else {
       for (std::uint32_t d = 0; d < running_[i].flow.depth; ++d) submit(i);
     }
@@ -96,14 +97,38 @@ bool FlowRunner::more(const Running& running) {
 }
 
 Time FlowRunner::gap(Running& running) {
+  if (running.flow.every_seconds > 0) return std::llround(running.flow.every_seconds * 1e9);
   return std::llround(-std::log(1 - running.random.unit()) / running.flow.per_second * 1e9);
 }
 
 void FlowRunner::submit(std::uint32_t index) {
   Running& running = running_[index];
   if (!more(running)) return;
-  const Flow& flow = running.flow;
   ++running.submitted;
+  if (running.flow.group == 0) return submit_one(index, none);
+  if (running.free_groups.empty()) {
+    running.free_groups.push_back(static_cast<std::uint32_t>(running.groups.size()));
+    running.groups.emplace_back();
+  }
+  const std::uint32_t group = running.free_groups.back();
+  running.free_groups.pop_back();
+  running.groups[group] = {.left = running.flow.group, .started = drive_.now()};
+  go_on(index, group);
+}
+
+// As many of a group's requests as may be under way.
+void FlowRunner::go_on(std::uint32_t index, std::uint32_t number) {
+  const std::uint32_t width = running_[index].flow.width;
+  while (running_[index].groups[number].left > 0 && running_[index].groups[number].in_flight < width) {
+    --running_[index].groups[number].left;
+    ++running_[index].groups[number].in_flight;
+    submit_one(index, number);
+  }
+}
+
+void FlowRunner::submit_one(std::uint32_t index, std::uint32_t group) {
+  Running& running = running_[index];
+  const Flow& flow = running.flow;
   const bool read = flow.reads >= 1 || (flow.reads > 0 && running.random.unit() < flow.reads);
   const std::uint64_t slot =
       flow.access == Access::random ? running.random.below(running.slots) : running.next++ % running.slots;
@@ -113,23 +138,32 @@ void FlowRunner::submit(std::uint32_t index) {
                  .queue = flow.queue,
                  .offset = flow.first + slot * flow.bytes,
                  .bytes = flow.bytes,
-                 .tag = index});
+                 .tag = std::uint64_t{group} << 32 | index});
 }
 
 void FlowRunner::take(const HostCompletion& completion) {
   const auto index = static_cast<std::uint32_t>(completion.tag);
+  const auto group = static_cast<std::uint32_t>(completion.tag >> 32);
   Running& running = running_[index];
   FlowResult& result = results_[index];
-  if (++running.done <= warm_up_) {
-    result.first = completion.at;
-  } else {
+  const bool counted = running.done >= warm_up_;
+  if (counted) {
     const bool read = completion.op == HostOp::read;
     (read ? result.reads : result.writes).add(completion.at - completion.submitted);
     (read ? result.read_bytes : result.written_bytes) += completion.bytes;
     result.failed += completion.failed ? 1 : 0;
     result.last = completion.at;
   }
-  if (running.flow.per_second <= 0) submit(index);
+  if (group != none) {
+    Group& whole = running.groups[group];
+    --whole.in_flight;
+    if (!running.flow.steps || whole.in_flight == 0) go_on(index, group);
+    if (running.groups[group].in_flight > 0 || running.groups[group].left > 0) return;
+    if (counted) result.groups.add(completion.at - running.groups[group].started);
+    running.free_groups.push_back(group);
+  }
+  if (++running.done <= warm_up_) result.first = completion.at;
+  if (!timed(running.flow)) submit(index);
 }
 
 std::vector<FlowResult> FlowRunner::take_results() {

@@ -27,11 +27,18 @@ struct Flow {
   std::uint16_t handle = 0;
   std::uint16_t queue = 0;
   std::uint64_t requests = 0;  // 0: until the run's time is over
+  // Requests that belong together, as one lookup or one checkpoint: `group` of them, `width` at once; with steps the
+  // next `width` only when all before are done. Depth, rate and number are then those of groups. 0: each by itself.
+  std::uint64_t group = 0;
+  std::uint32_t width = 1;
+  bool steps = false;
+  double every_seconds = 0;  // above 0: a group begins then and then again, whatever is in flight
 };
 
 struct FlowResult {
   std::string name;
   Histogram reads, writes;  // latency, from submission to completion
+  Histogram groups;         // from the first submission to the last completion
   std::uint64_t read_bytes = 0, written_bytes = 0, failed = 0;
   Time first = 0, last = 0;  // completion
 
@@ -56,11 +63,18 @@ class FlowRunner {
   std::vector<FlowResult> take_results();
 
  private:
+  struct Group {
+    std::uint64_t left = 0;  // to be submitted
+    std::uint32_t in_flight = 0;
+    Time started = 0;
+  };
   struct Running {
     Flow flow;
     Random random;
     std::uint64_t slots;  // places of the region
     std::uint64_t next = 0, submitted = 0, done = 0;
+    std::vector<Group> groups;
+    std::vector<std::uint32_t> free_groups;
   };
   struct Arrival {
     Time at;
@@ -73,7 +87,10 @@ class FlowRunner {
   static bool more(const Running& running);
   static Time gap(Running& running);
   void start();
+  static bool timed(const Flow& flow) { return flow.per_second > 0 || flow.every_seconds > 0; }
   void submit(std::uint32_t index);
+  void submit_one(std::uint32_t index, std::uint32_t group);
+  void go_on(std::uint32_t index, std::uint32_t group);
   void take(const HostCompletion& completion);
 
   Drive& drive_;

@@ -102,6 +102,8 @@ const auto fields = std::to_array<Field>({
     {"energy", "link_pj", &Profile::link_pj, 0, 1e6},
     {"energy", "idle_w", &Profile::idle_w, 0, 1e3},
     {"price", "usd_per_tb", &Profile::usd_per_tb, 0, 1e9},
+    {"price", "usd_per_kwh", &Profile::usd_per_kwh, 0, 100, optional},
+    {"price", "service_years", &Profile::service_years, 0.1, 100, optional},
 });
 
 // Messages name a line, which the JSON library does not keep: the place of a key after its section's.

@@ -92,6 +92,7 @@ struct Profile {
   double channel_pj = 0, link_pj = 0;                // a byte
   double idle_w = 0;
   double usd_per_tb = 0;
+  double usd_per_kwh = 0.13, service_years = 5;  // of power; after which a drive is written off, if it lasts
 
   std::vector<Figure> figures;
   std::vector<Published> published;

@@ -15,7 +15,9 @@ constexpr std::uint64_t comfortable_units = 24'000'000;  // of the map: some hun
 constexpr int sample_count = 100;
 constexpr double seconds_per_day = 86400;
 
-Result<Profile> simulated(const Profile& profile, const Workload& workload) {
+}  // namespace
+
+Result<Profile> simulated_part(const Profile& profile, const Workload& workload) {
   const std::uint64_t most =
       workload.capacity_bytes != 0 ? workload.capacity_bytes : comfortable_units * profile.map_unit_bytes;
   if (workload.capacity_bytes > profile.capacity_bytes) {
@@ -27,6 +29,17 @@ Result<Profile> simulated(const Profile& profile, const Workload& workload) {
   if (auto checked = check_size(part); !checked) return fail(checked.error());
   return part;
 }
+
+void prepare_drive(Drive& drive, const Workload& workload) {
+  const auto units = static_cast<double>(drive.layout().logical_units);
+  drive.fill(0, static_cast<std::uint64_t>(workload.fill * units));
+  drive.overwrite_at_random(static_cast<std::uint64_t>(workload.overwrite * units));
+  drive.wear(workload.wear);
+  drive.age(workload.age_months);
+  drive.reset_counters();
+}
+
+namespace {
 
 Result<std::vector<Flow>> placed_flows(const Workload& workload, const Profile& profile) {
   std::vector<Flow> flows;
@@ -76,65 +89,68 @@ std::vector<double> shares(const std::vector<Time>& busy, Time elapsed) {
   return result;
 }
 
-void finish(RunReport& report, const Drive& drive) {
-  report.counters = drive.counters();
-  report.fdp = drive.fdp();
-  report.energy = drive.energy();
-  report.die_busy = shares(drive.flash().die_busy(), report.counters.elapsed);
-  report.channel_busy = shares(drive.flash().channel_busy(), report.counters.elapsed);
-  for (std::uint32_t i = 0; i < drive.layout().superblocks; ++i) {
-    report.wear.push_back(static_cast<double>(drive.ftl().superblock(i).wear));
+}  // namespace
+
+void Recorder::step(const std::vector<FlowResult>& results) {
+  const DriveCounters now = drive_.counters();
+  const double seconds = static_cast<double>(now.elapsed - before_.elapsed) * 1e-9;
+  const double joules = drive_.energy().total_j();
+  if (seconds > 0) {
+    report_.samples.push_back(
+        sample_of(results, now, before_, joules - joules_, static_cast<double>(now.elapsed) * 1e-9, seconds));
   }
-  report.wear_mean = drive.ftl().wear_mean();
-  report.wear_max = drive.ftl().wear_max();
-  // The whole drive takes the same writes, and spreads them over more cells.
-  const double seconds = static_cast<double>(report.counters.elapsed) * 1e-9;
-  const double part = static_cast<double>(report.profile.capacity_bytes) / static_cast<double>(report.whole_bytes);
-  const double per_day = static_cast<double>(report.counters.host_written_bytes) / seconds * seconds_per_day;
-  report.years = drive.years_of_life(per_day * part);
-  report.worn_out = drive.worn_out();
-  report.digest = drive.digest();
+  if (report_.flows.empty()) {
+    report_.flows = std::vector<FlowResult>(results.size());
+    for (std::size_t i = 0; i < results.size(); ++i) report_.flows[i].first = results[i].first;
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) report_.flows[i].add(results[i]);
+  before_ = now;
+  joules_ = joules;
 }
 
-}  // namespace
+void Recorder::finish() {
+  report_.counters = drive_.counters();
+  report_.fdp = drive_.fdp();
+  report_.energy = drive_.energy();
+  report_.die_busy = shares(drive_.flash().die_busy(), report_.counters.elapsed);
+  report_.channel_busy = shares(drive_.flash().channel_busy(), report_.counters.elapsed);
+  for (std::uint32_t i = 0; i < drive_.layout().superblocks; ++i) {
+    report_.wear.push_back(static_cast<double>(drive_.ftl().superblock(i).wear));
+  }
+  report_.wear_mean = drive_.ftl().wear_mean();
+  report_.wear_max = drive_.ftl().wear_max();
+  // The whole drive takes the same writes, and spreads them over more cells.
+  const double seconds = static_cast<double>(report_.counters.elapsed) * 1e-9;
+  const double part = static_cast<double>(report_.profile.capacity_bytes) / static_cast<double>(report_.whole_bytes);
+  const double per_day = static_cast<double>(report_.counters.host_written_bytes) / seconds * seconds_per_day;
+  report_.years = drive_.years_of_life(per_day * part);
+  report_.worn_out = drive_.worn_out();
+  report_.digest = drive_.digest();
+}
+
+TokenCost RunReport::cost() const {
+  return tokens ? cost_of(*tokens, workload.serving, profile, whole_bytes, energy, years) : TokenCost{};
+}
 
 Result<RunReport> run_workload(const Profile& profile, const Workload& workload,
                                const std::function<void(double)>& progress) {
-  auto part = simulated(profile, workload);
+  auto part = simulated_part(profile, workload);
   if (!part) return fail(part.error());
   auto flows = placed_flows(workload, *part);
   if (!flows) return fail(flows.error());
   RunReport report{.profile = *part, .whole_bytes = profile.capacity_bytes, .workload = workload};
   Drive drive(*part, {.seed = workload.seed});
-  const auto units = static_cast<double>(drive.layout().logical_units);
-  drive.fill(0, static_cast<std::uint64_t>(workload.fill * units));
-  drive.overwrite_at_random(static_cast<std::uint64_t>(workload.overwrite * units));
-  drive.wear(workload.wear);
-  drive.age(workload.age_months);
-  drive.reset_counters();
-
+  prepare_drive(drive, workload);
   FlowRunner runner(drive, *flows, 0, workload.seed);
+  Recorder recorder(report, drive);
   const Time start = drive.now(), length = std::llround(workload.seconds * 1e9);
   bool more = true;
   for (int step = 1; step <= sample_count && more && !drive.worn_out(); ++step) {
-    const DriveCounters before = drive.counters();
-    const double joules = drive.energy().total_j();
     more = runner.run_until(start + length * step / sample_count);
-    const std::vector<FlowResult> results = runner.take_results();
-    const DriveCounters now = drive.counters();
-    const double seconds = static_cast<double>(now.elapsed - before.elapsed) * 1e-9;
-    if (seconds > 0) {
-      report.samples.push_back(sample_of(results, now, before, drive.energy().total_j() - joules,
-                                         static_cast<double>(now.elapsed) * 1e-9, seconds));
-    }
-    if (report.flows.empty()) report.flows = std::vector<FlowResult>(results.size());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (step == 1) report.flows[i].first = results[i].first;
-      report.flows[i].add(results[i]);
-    }
+    recorder.step(runner.take_results());
     if (progress) progress(static_cast<double>(step) / sample_count);
   }
-  finish(report, drive);
+  recorder.finish();
   return report;
 }
 
@@ -166,6 +182,41 @@ double mean_of(const std::vector<double>& values) {
 
 }  // namespace
 
+namespace {
+
+double seconds_of(Time time) {
+  return static_cast<double>(time) * 1e-9;
+}
+
+std::string token_text(const TokenReport& t, const TokenCost& cost) {
+  std::string out;
+  if (t.first_token.count() > 0) {
+    out += fmt::format("  time to first token of {} requests: mean {:.3g} s, p50 {:.3g} s, p99 {:.3g} s\n",
+                       t.first_token.count(), t.first_token.mean() * 1e-9, seconds_of(t.first_token.percentile(0.5)),
+                       seconds_of(t.first_token.percentile(0.99)));
+  }
+  if (t.prompt_tokens > 0) {
+    out += fmt::format(
+        "  prompts of {} tokens, {:.1f} % of them read instead of computed, {:.4g} a second of machine\n",
+        t.prompt_tokens, 100.0 * static_cast<double>(t.reused_tokens) / static_cast<double>(t.prompt_tokens),
+        t.prompt_rate());
+  }
+  if (t.decoded_tokens > 0)
+    out += fmt::format("  decoded {} tokens, {:.4g} a second\n", t.decoded_tokens, t.decode_rate());
+  out += fmt::format(
+      "  {:.4g} tokens a second in all; a million: {:.4g} J (drive {:.4g}, machine {:.4g}), {:.4g} USD (drive {:.3g}, "
+      "power {:.3g}, machine {:.3g})\n",
+      t.tokens_per_second(), cost.joules(), cost.drive_joules, cost.machine_joules, cost.usd(), cost.drive_usd,
+      cost.energy_usd, cost.machine_usd);
+  out += fmt::format(
+      "  compared: {} blocks ({} were found and gone when read), {} of weights; the store wrote {}, carried {}\n",
+      t.blocks_checked, t.blocks_lost, format_bytes(t.weights_checked), format_bytes(t.store_written),
+      format_bytes(t.store_carried));
+  return out;
+}
+
+}  // namespace
+
 std::string RunReport::text() const {
   const double seconds = static_cast<double>(counters.elapsed) * 1e-9;
   std::string out = fmt::format("{} ({} of {} simulated), {:g} s of virtual time, digest {:016x}\n", profile.title,
@@ -175,6 +226,7 @@ std::string RunReport::text() const {
   for (const FlowResult& flow : flows) {
     out += latency_row(flow.name, "reads", flow.reads, seconds, flow.read_bytes);
     out += latency_row(flow.name, "writes", flow.writes, seconds, flow.written_bytes);
+    out += latency_row(flow.name, "whole", flow.groups, seconds, 0);
     if (flow.failed > 0) out += fmt::format("  {:<20} {} writes failed\n", flow.name, flow.failed);
   }
   out +=
@@ -195,6 +247,7 @@ std::string RunReport::text() const {
   out += std::isinf(years) ? "  nothing was written: no end of life\n"
                            : fmt::format("  at this rate of writing the cells last {:.3g} years\n", years);
   if (worn_out) out += "  the drive wore out during the run\n";
+  if (tokens) out += token_text(*tokens, cost());
   return out;
 }
 
@@ -208,6 +261,35 @@ nlohmann::json to_json(const Histogram& h) {
           {"p99_us", us(h.percentile(0.99))},
           {"p999_us", us(h.percentile(0.999))},
           {"most_us", us(h.most())}};
+}
+
+nlohmann::json to_json(const TokenReport& t, const TokenCost& cost) {
+  return {{"requests", t.first_token.count()},
+          {"first_token_s",
+           {{"mean", t.first_token.mean() * 1e-9},
+            {"p50", seconds_of(t.first_token.percentile(0.5))},
+            {"p99", seconds_of(t.first_token.percentile(0.99))}}},
+          {"prompt_tokens", t.prompt_tokens},
+          {"reused_tokens", t.reused_tokens},
+          {"output_tokens", t.output_tokens},
+          {"prompt_tokens_per_machine_second", t.prompt_rate()},
+          {"decoded_tokens", t.decoded_tokens},
+          {"decoded_tokens_per_second", t.decode_rate()},
+          {"tokens_per_second", t.tokens_per_second()},
+          {"seconds", t.seconds},
+          {"machine_seconds", t.machine_seconds},
+          {"blocks_checked", t.blocks_checked},
+          {"blocks_lost", t.blocks_lost},
+          {"weight_bytes_checked", t.weights_checked},
+          {"store_written_bytes", t.store_written},
+          {"store_carried_bytes", t.store_carried},
+          {"per_million_tokens",
+           {{"joules", cost.joules()},
+            {"drive_joules", cost.drive_joules},
+            {"usd", cost.usd()},
+            {"drive_usd", cost.drive_usd},
+            {"energy_usd", cost.energy_usd},
+            {"machine_usd", cost.machine_usd}}}};
 }
 
 }  // namespace
@@ -236,6 +318,7 @@ std::string RunReport::json() const {
            {"wear_max", wear_max},
            {"worn_out", worn_out}};
   out["years"] = std::isinf(years) ? Json() : Json(years);
+  if (tokens) out["tokens"] = to_json(*tokens, cost());
   for (std::size_t i = 0; i < stream_count; ++i) {
     out["programmed_bytes"][std::string(stream_names[i])] = counters.programmed_bytes[i];
   }
@@ -246,6 +329,7 @@ std::string RunReport::json() const {
     out["flows"].push_back({{"name", flow.name},
                             {"reads", to_json(flow.reads)},
                             {"writes", to_json(flow.writes)},
+                            {"whole", to_json(flow.groups)},
                             {"read_bytes", flow.read_bytes},
                             {"written_bytes", flow.written_bytes},
                             {"failed", flow.failed}});
@@ -268,6 +352,7 @@ namespace {
 struct Line {
   std::string name;
   std::function<std::string(const RunReport&)> value;
+  bool of_tokens = false;
 };
 
 Histogram all(const RunReport& report, Histogram FlowResult::* kind) {
@@ -279,6 +364,12 @@ Histogram all(const RunReport& report, Histogram FlowResult::* kind) {
 std::vector<Line> comparison_lines() {
   const auto seconds = [](const RunReport& r) { return static_cast<double>(r.counters.elapsed) * 1e-9; };
   const auto number = [](double value) { return fmt::format("{:.4g}", value); };
+  const auto of_tokens = [=](auto value) {
+    return [=](const RunReport& r) { return r.tokens ? number(value(*r.tokens)) : "-"; };
+  };
+  const auto of_cost = [=](auto value) {
+    return [=](const RunReport& r) { return r.tokens ? number(value(r.cost())) : "-"; };
+  };
   const auto percentile = [=](Histogram FlowResult::* kind, double share) {
     return [=](const RunReport& r) { return number(us(all(r, kind).percentile(share))); };
   };
@@ -302,6 +393,19 @@ std::vector<Line> comparison_lines() {
                        static_cast<double>(r.counters.host_read_bytes + r.counters.host_written_bytes));
        }},
       {"USD per TB", [=](const RunReport& r) { return number(r.profile.usd_per_tb); }},
+      {"first token p50 s", of_tokens([=](const auto& t) { return seconds_of(t.first_token.percentile(0.5)); }), true},
+      {"first token p99 s", of_tokens([=](const auto& t) { return seconds_of(t.first_token.percentile(0.99)); }), true},
+      {"prompt read %", of_tokens([](const auto& t) {
+         return 100.0 * static_cast<double>(t.reused_tokens) /
+                static_cast<double>(std::max<std::uint64_t>(t.prompt_tokens, 1));
+       }),
+       true},
+      {"prompt tokens/s", of_tokens([](const auto& t) { return t.prompt_rate(); }), true},
+      {"decoded tokens/s", of_tokens([](const auto& t) { return t.decode_rate(); }), true},
+      {"tokens/s", of_tokens([](const auto& t) { return t.tokens_per_second(); }), true},
+      {"J per M tokens", of_cost([](const TokenCost& c) { return c.joules(); }), true},
+      {"USD per M tokens", of_cost([](const TokenCost& c) { return c.usd(); }), true},
+      {"of it the drive", of_cost([](const TokenCost& c) { return c.drive_usd; }), true},
   };
 }
 
@@ -311,7 +415,9 @@ std::string comparison(std::span<const RunReport> reports) {
   std::string out = fmt::format("{:<20}", "");
   for (const RunReport& report : reports) out += fmt::format(" {:>16}", report.profile.name);
   out += "\n";
+  const bool serving = std::ranges::any_of(reports, [](const RunReport& report) { return report.tokens.has_value(); });
   for (const Line& line : comparison_lines()) {
+    if (line.of_tokens && !serving) continue;
     out += fmt::format("{:<20}", line.name);
     for (const RunReport& report : reports) out += fmt::format(" {:>16}", line.value(report));
     out += "\n";

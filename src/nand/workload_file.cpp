@@ -51,6 +51,12 @@ Status set_size(std::uint64_t& target, const Line& line) {
   return {};
 }
 
+Status set_text(std::string& target, const Line& line) {
+  if (line.value.empty()) return fail(Code::invalid, "{}: {} takes a name", line.place, line.key);
+  target = line.value;
+  return {};
+}
+
 // Bytes, or a share of the drive: "25%".
 Status set_extent(std::uint64_t& bytes, double& share, const Line& line) {
   if (line.value.ends_with('%')) return set_number(share, line, 0, 1);
@@ -96,6 +102,33 @@ Status set_drive(Workload& workload, const Line& line) {
   return fail(Code::invalid, "{}: the drive has no {}", line.place, line.key);
 }
 
+Status set_model(Serving& serving, const Line& line) {
+  if (line.key == "prefill") return set_number(serving.prefill, line, 1e-3, 1e9);
+  if (line.key == "decode") return set_number(serving.decode, line, 1e-3, 1e9);
+  if (line.key == "kv_token") return set_size(serving.kv_token_bytes, line);
+  if (line.key == "watts") return set_number(serving.watts, line, 0, 1e6);
+  if (line.key == "usd_per_hour") return set_number(serving.usd_per_hour, line, 0, 1e6);
+  return fail(Code::invalid, "{}: the model has no {}", line.place, line.key);
+}
+
+Status set_kv(Serving& serving, const Line& line) {
+  if (line.key == "trace") return set_text(serving.trace, line);
+  if (line.key == "requests") return set_count(serving.requests, line, 1, 1e12);
+  if (line.key == "speed") return set_number(serving.speed, line, 1e-6, 1e6);
+  if (line.key == "store") return set_size(serving.store_bytes, line);
+  if (line.key == "policy") return set_text(serving.policy, line);
+  return fail(Code::invalid, "{}: kv has no {}", line.place, line.key);
+}
+
+Status set_experts(Serving& serving, const Line& line) {
+  if (line.key == "routes") return set_text(serving.routes, line);
+  if (line.key == "cycles") return set_number(serving.cycles, line, 0, 1e6);
+  if (line.key == "memory") return set_size(serving.memory_bytes, line);
+  if (line.key == "tokens") return set_count(serving.tokens, line, 1, 1e12);
+  if (line.key == "prompt") return set_count(serving.prompt, line, 1, 1e9);
+  return fail(Code::invalid, "{}: experts have no {}", line.place, line.key);
+}
+
 Status set_flow(Workload::Entry& entry, const Line& line) {
   Flow& flow = entry.flow;
   if (line.key == "rw") return set_pattern(flow, line);
@@ -110,6 +143,10 @@ Status set_flow(Workload::Entry& entry, const Line& line) {
   if (line.key == "offset") return set_extent(flow.first, entry.first_share, line);
   if (line.key == "size") return set_extent(flow.length, entry.length_share, line);
   if (line.key == "number_ios") return set_count(flow.requests, line, 1, 1e12);
+  if (line.key == "hops") return set_count(entry.hops, line, 1, 1e6);
+  if (line.key == "beam") return set_count(entry.beam, line, 1, 1e6);
+  if (line.key == "burst") return set_size(entry.burst_bytes, line);
+  if (line.key == "every") return set_number(flow.every_seconds, line, 1e-6, 1e6);
   if (line.key == "class") return set_class(flow.io_class, line);
   if (line.key == "handle") return set_count(flow.handle, line, 0, 127);
   if (line.key == "queue") return set_count(flow.queue, line, 0, 65534);
@@ -118,11 +155,64 @@ Status set_flow(Workload::Entry& entry, const Line& line) {
 
 }  // namespace
 
-Result<Workload> parse_workload(std::string_view text, std::string_view where) {
-  Workload workload{.name = std::string(where)};
+namespace {
+
+// A section of the file, by name; any other name is a flow's.
+using SetIn = Status (*)(Workload&, const Line&);
+const std::map<std::string, SetIn> sections{
+    {"drive", set_drive},
+    {"model", [](Workload& workload, const Line& line) { return set_model(workload.serving, line); }},
+    {"kv", [](Workload& workload, const Line& line) { return set_kv(workload.serving, line); }},
+    {"experts", [](Workload& workload, const Line& line) { return set_experts(workload.serving, line); }},
+};
+
+Status set_last_flow(Workload& workload, const Line& line) {
+  return set_flow(workload.flows.back(), line);
+}
+
+// Requests that belong together: a lookup goes `hops` steps of `beam` reads, a checkpoint is `burst` bytes.
+Status set_groups(Workload::Entry& entry, std::string_view where) {
+  Flow& flow = entry.flow;
+  const auto no = [&](std::string_view why) {
+    return fail(Code::invalid, "{}:{}: the flow {} {}", where, entry.line, flow.name, why);
+  };
+  if (entry.burst_bytes != 0 && entry.hops != 0) return no("has a burst and hops: it is one or the other");
+  if (entry.beam != 0 && entry.hops == 0) return no("has a beam and no hops");
+  if (flow.every_seconds > 0 && entry.burst_bytes == 0) return no("says every how long, and no burst");
+  if (entry.hops != 0) {
+    flow.width = std::max(entry.beam, 1U);
+    flow.group = entry.hops * flow.width;
+    flow.steps = true;
+  } else if (entry.burst_bytes != 0) {
+    if (flow.every_seconds <= 0) return no("has a burst, and says not every how long");
+    flow.group = (entry.burst_bytes + flow.bytes - 1) / flow.bytes;
+    flow.width = flow.depth;
+  }
+  return {};
+}
+
+Status check_workload(Workload& workload) {
+  for (Workload::Entry& entry : workload.flows) {
+    if (auto set = set_groups(entry, workload.name); !set) return set;
+  }
+  if (workload.flows.empty() && !workload.serving.any()) {
+    return fail(Code::invalid, "{}: has no flows, no trace and no routes", workload.name);
+  }
+  if (!workload.flows.empty() && workload.serving.any()) {
+    return fail(Code::invalid, "{}:{}: flows do not go with a trace or routes; give them a file of their own",
+                workload.name, workload.flows.front().line);
+  }
+  return {};
+}
+
+}  // namespace
+
+namespace {
+
+Status parse_sections(Workload& workload, std::string_view text, std::string_view where) {
   std::istringstream lines{std::string(text)};
   std::string raw;
-  enum class In { nothing, drive, flow } in = In::nothing;
+  SetIn in = nullptr;
   for (std::size_t number = 1; std::getline(lines, raw); ++number) {
     const std::string place = fmt::format("{}:{}", where, number);
     const std::string line = trimmed(raw.substr(0, raw.find_first_of("#;")));
@@ -130,20 +220,38 @@ Result<Workload> parse_workload(std::string_view text, std::string_view where) {
     if (line.front() == '[') {
       if (line.back() != ']' || line.size() < 3) return fail(Code::invalid, "{}: a section is [name]", place);
       const std::string name = line.substr(1, line.size() - 2);
-      in = name == "drive" ? In::drive : In::flow;
-      if (in == In::flow) workload.flows.push_back({.flow = {.name = name}, .line = number});
+      const auto known = sections.find(name);
+      in = known != sections.end() ? known->second : set_last_flow;
+      if (in == set_last_flow) workload.flows.push_back({.flow = {.name = name}, .line = number});
       continue;
     }
     const auto equals = line.find('=');
-    if (equals == std::string::npos || in == In::nothing) {
+    if (equals == std::string::npos || in == nullptr) {
       return fail(Code::invalid, "{}: is neither a section nor a setting of one", place);
     }
     const Line setting{trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)), place};
-    const auto set = in == In::drive ? set_drive(workload, setting) : set_flow(workload.flows.back(), setting);
-    if (!set) return fail(set.error());
+    if (auto set = in(workload, setting); !set) return set;
   }
-  if (workload.flows.empty()) return fail(Code::invalid, "{}: has no flows", where);
+  return {};
+}
+
+}  // namespace
+
+Result<Workload> parse_workload(std::string_view text, std::string_view where) {
+  Workload workload{.name = std::string(where)};
+  if (auto parsed = parse_sections(workload, text, where); !parsed) return fail(parsed.error());
+  if (auto checked = check_workload(workload); !checked) return fail(checked.error());
   return workload;
+}
+
+Status parse_model(std::string_view text, std::string_view where, Serving& serving) {
+  Workload workload{.name = std::string(where), .serving = serving};
+  if (auto parsed = parse_sections(workload, text, where); !parsed) return parsed;
+  if (!workload.flows.empty()) {
+    return fail(Code::invalid, "{}:{}: is a flow, where only [model] has a place", where, workload.flows.front().line);
+  }
+  serving = workload.serving;
+  return {};
 }
 
 }  // namespace artesian::nand

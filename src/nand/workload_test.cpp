@@ -40,7 +40,7 @@ TEST(Workload, BadLinesAreRefusedWithFileAndLine) {
     ASSERT_FALSE(workload) << text;
     EXPECT_EQ(workload.error().message, message);
   };
-  refused("", "w.ini: has no flows");
+  refused("", "w.ini: has no flows, no trace and no routes");
   refused("rw=read", "w.ini:1: is neither a section nor a setting of one");
   refused("[a]\nrw=backwards", "w.ini:2: rw takes one of read, write, rw, randread, randwrite, randrw, not backwards");
   refused("[a]\n\nbs=much", "w.ini:3: bs takes a size, not much");
@@ -50,6 +50,28 @@ TEST(Workload, BadLinesAreRefusedWithFileAndLine) {
   refused("[drive]\nfill=x", "w.ini:2: fill takes a number, not x");
   refused("[a]\nclass=first", "w.ini:2: class takes one of demand, staged, write, reclaim, not first");
   refused("[]", "w.ini:1: a section is [name]");
+  refused("[a]\nburst=1M", "w.ini:1: the flow a has a burst, and says not every how long");
+  refused("[a]\nbeam=2", "w.ini:1: the flow a has a beam and no hops");
+  refused("[kv]\nblocks=2", "w.ini:2: kv has no blocks");
+  refused("[kv]\ntrace=t\n[a]\nrw=read",
+          "w.ini:3: flows do not go with a trace or routes; give them a file of their own");
+}
+
+TEST(Workload, LookupsAndCheckpointsAreTimedAsAWhole) {
+  const auto workload = parse_workload(
+      "[drive]\ncapacity=2G\nseconds=0.05\n[lookups]\nrw=randread\nbs=4k\nhops=3\nbeam=2\nsize=50%\n"
+      "[checkpoints]\nrw=write\nbs=1M\niodepth=2\nburst=4M\nevery=0.02\noffset=50%\n",
+      "w.ini");
+  ASSERT_TRUE(workload) << workload.error().message;
+  const auto report = run_workload(*shipped_profile("enterprise-tlc"), *workload);
+  ASSERT_TRUE(report) << report.error().message;
+  const FlowResult &lookups = report->flows[0], &checkpoints = report->flows[1];
+  EXPECT_GT(lookups.groups.count(), 50U);
+  EXPECT_NEAR(static_cast<double>(lookups.reads.count()), 6.0 * static_cast<double>(lookups.groups.count()), 6);
+  EXPECT_GE(lookups.groups.least(), 3 * lookups.reads.least()) << "one hop after the other";
+  EXPECT_LT(lookups.groups.least(), 6 * lookups.reads.mean()) << "two reads at once";
+  EXPECT_EQ(checkpoints.groups.count(), 3U) << "at 0, 20 and 40 ms";
+  EXPECT_EQ(checkpoints.written_bytes, 12 * MiB);
 }
 
 TEST(Workload, MoreThanTheDriveHoldsIsRefused) {

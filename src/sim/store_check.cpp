@@ -22,7 +22,7 @@ Profile drive(bool quick, bool handles) {
   p.channels = 4;
   p.dies_per_channel = 2;
   p.page_bytes = p.map_unit_bytes = 4096;
-  p.blocks_per_plane = quick ? 512 : 1024;
+  p.blocks_per_plane = quick ? 512 : 2048;  // open superblocks must be few of the spare ones
   p.wordlines_per_block = quick ? 8 : 32;
   p.read_us = {20};
   p.program_us = 100;

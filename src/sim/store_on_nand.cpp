@@ -1,13 +1,13 @@
 #include "sim/store_on_nand.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "base/units.h"
 #include "nand/nand_device.h"
 #include "platform/arena.h"
+#include "sim/store_identity.h"
 #include "store/engine.h"
 
 namespace artesian::sim {
@@ -96,7 +96,7 @@ class Blocks {
   // Puts new blocks of `bytes` in all; now and then an earlier one is read and compared.
   Status put(std::uint64_t bytes) {
     for (const std::uint64_t end = count_ + bytes / load_.block_bytes; count_ < end; ++count_) {
-      fill(count_, data());
+      nand::generate(nand::seed_word(count_), 0, data());
       Put item{.key = key(count_), .data = data()};
       item.hints.lifetime = static_cast<std::uint8_t>(random_.below(load_.lifetimes));
       store_.put(ns_, std::span(&item, 1));
@@ -111,26 +111,17 @@ class Blocks {
 
  private:
   std::span<std::byte> data() { return memory_.span().first(load_.block_bytes); }
-  std::span<std::byte> other() { return memory_.span().subspan(load_.block_bytes, load_.block_bytes); }
   std::span<const std::byte> key(std::uint64_t number) {
     key_ = number;
     return std::as_bytes(std::span(&key_, 1));
   }
-  static void fill(std::uint64_t number, std::span<std::byte> out) {
-    Random words(number * 2 + 1);
-    for (std::size_t at = 0; at < out.size(); at += 8) {
-      const std::uint64_t word = words.next();
-      std::memcpy(out.data() + at, &word, 8);
-    }
-  }
-
   Status check(std::uint64_t number) {
     Get item{.key = key(number), .buffer = data()};
     store_.get(ns_, std::span(&item, 1));
     if (item.outcome == Outcome::miss) return {};  // evicted
     if (item.outcome != Outcome::hit) return fail(Code::corrupt, "block {}: {}", number, outcome_name(item.outcome));
-    fill(number, other());
-    if (!std::ranges::equal(data(), other())) return fail(Code::corrupt, "block {} came back with other bytes", number);
+    if (!nand::is_generated(nand::seed_word(number), data()))
+      return fail(Code::corrupt, "block {} came back with other bytes", number);
     ++checked_;
     return {};
   }
@@ -143,17 +134,6 @@ class Blocks {
   std::uint64_t key_ = 0, count_ = 0, checked_ = 0;
 };
 
-StoreIdentity identity(std::uint64_t seed) {
-  Random random(seed);
-  StoreIdentity made;
-  made.paths.resize(1);
-  for (auto* id : {&made.store, &made.paths[0]}) {
-    for (auto& byte : *id) byte = static_cast<std::byte>(random.below(256));
-  }
-  for (auto& byte : made.secret) byte = static_cast<std::byte>(random.below(256));
-  return made;
-}
-
 }  // namespace
 
 Result<StoreRun> run_store_on_nand(const nand::Profile& profile, const StoreLoad& load) {
@@ -165,15 +145,17 @@ Result<StoreRun> run_store_on_nand(const nand::Profile& profile, const StoreLoad
   auto drive = NandDevice::open(profile, {store_bytes, region}, clock, {.queue_max = 1U << 20, .seed = load.seed});
   if (!drive) return fail(drive.error());
   auto page = Arena::reserve(overwrite_bytes);
-  auto memory = Arena::reserve(2 * load.block_bytes);
+  auto memory = Arena::reserve(load.block_bytes);
   if (!page || !memory) return fail(Code::device_failed, "no memory for blocks of {}", format_size(load.block_bytes));
   nand::Drive& inside = (*drive)->drive();
   inside.fill(store_bytes / profile.map_unit_bytes, region / profile.map_unit_bytes);
+  nand::generate(nand::seed_word(UINT64_MAX), 0, page->span());
   SharedDrive shared(**drive, std::move(*page), load.region_writes, load.seed + 1);
   // A segment is a reclaim unit.
   const std::uint64_t segment = align_up(profile.superblock_bytes(), 64 * KiB);
   const StoreGeometry geometry{.segment_bytes = segment, .block_bytes_max = load.block_bytes};
-  if (auto formatted = format_store(shared, geometry, identity(load.seed)); !formatted) return fail(formatted.error());
+  if (auto formatted = format_store(shared, geometry, store_identity(load.seed)); !formatted)
+    return fail(formatted.error());
   auto engine = Engine::open(shared, clock, {});
   if (!engine) return fail(engine.error());
   auto ns = (*engine)->open_namespace({.model = "sim", .weights = "sim", .block_tokens = 16});

@@ -608,6 +608,34 @@ scenario_nand() {
   has err "w.ini:7: bs takes a size, not none"
 }
 
+scenario_advise() {
+  for turn in 1 2 3; do
+    printf '{"timestamp": %d, "input_length": %d, "output_length": 9, "hash_ids": [%s]}\n' $((turn * 900)) $((turn * 512)) \
+      "$(seq -s, 1 $turn)"
+  done >t.jsonl
+  printf '[drive]\ncapacity=2G\nfill=0\n[kv]\ntrace=t.jsonl\n' >kv.ini
+  printf '[model]\nprefill=1000\nkv_token=1K\nusd_per_hour=1\n' >model.ini
+  cat model.ini kv.ini >w.ini
+  want 0 "$artesian" nand compare 970pro xlflash-slc --workload w.ini
+  has out "first token p50 s"
+  has out "USD per M tokens"
+  want 0 "$artesian" nand run --profile enterprise-tlc --workload w.ini --json
+  has out '"reused_tokens": 1536'
+  has out '"blocks_checked": 3'
+  want 0 "$artesian" advise --model model.ini --load kv.ini --budget 1000 --years 0.01
+  has out "Next better: "
+  has out "fits"
+  want 1 "$artesian" advise --model model.ini --load kv.ini --budget 1 --json
+  has out '"advised": null'
+  want 2 "$artesian" advise --model w.ini --load none.ini --budget 1000
+  one_line
+  has err "none.ini"
+  echo '{"timestamp": 1}' >>t.jsonl
+  want 2 "$artesian" advise --model model.ini --load kv.ini --budget 1000
+  one_line
+  has err "t.jsonl: line 4: "
+}
+
 scenario_completion() {
   want 0 "$artesian" completion bash
   mv out script

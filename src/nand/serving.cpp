@@ -1,0 +1,31 @@
+#include "nand/serving.h"
+
+#include <algorithm>
+
+namespace artesian::nand {
+namespace {
+
+constexpr double seconds_per_year = 365 * 86400.0, joules_per_kwh = 3.6e6;
+
+}  // namespace
+
+double TokenReport::prompt_rate() const {
+  const double seconds_of_prompts = machine_seconds - decode_seconds;
+  return seconds_of_prompts > 0 ? static_cast<double>(prompt_tokens) / seconds_of_prompts : 0;
+}
+
+TokenCost cost_of(const TokenReport& tokens, const Serving& serving, const Profile& profile, std::uint64_t whole_bytes,
+                  const EnergyReport& energy, double years) {
+  if (tokens.tokens() <= 0) return {};
+  const double millions = tokens.tokens() * 1e-6;
+  const double price = profile.usd_per_tb * static_cast<double>(whole_bytes) * 1e-12;
+  const double life = std::min(years, profile.service_years) * seconds_per_year;
+  TokenCost cost{.drive_joules = energy.total_j() / millions,
+                 .machine_joules = tokens.machine_seconds * serving.watts / millions,
+                 .drive_usd = life > 0 ? price * tokens.seconds / life / millions : 0,
+                 .machine_usd = tokens.machine_seconds / 3600 * serving.usd_per_hour / millions};
+  cost.energy_usd = cost.joules() / joules_per_kwh * profile.usd_per_kwh;
+  return cost;
+}
+
+}  // namespace artesian::nand
