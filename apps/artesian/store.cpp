@@ -1,6 +1,8 @@
 // artesian store: makes a KV store, shows and verifies what is in it, and moves single blocks between it and files.
 #include "commands.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -11,48 +13,10 @@
 #include "library/key_text.h"
 #include "platform/arena.h"
 #include "platform/file.h"
-#include "store/store_files.h"
+#include "store_options.h"
 
 namespace artesian::cli {
 namespace {
-
-struct StoreOptions {
-  std::vector<std::string> paths;
-  NamespaceFields ns;
-  std::string key, file, key_file;
-  std::uint64_t size = 0;
-  StoreGeometry geometry;
-  bool overwrite = false, json = false;
-};
-using Options = std::shared_ptr<StoreOptions>;
-
-StoreFilesOptions files_of(const StoreOptions& options) {
-  StoreFilesOptions files{.geometry = options.geometry, .key_file = options.key_file};
-  for (const std::string& path : options.paths) files.paths.push_back({.path = path, .bytes = options.size});
-  files.engine.report = [](std::string_view text) {
-    std::fprintf(stderr, "artesian: store: %.*s\n", static_cast<int>(text.size()), text.data());
-  };
-  return files;
-}
-
-Options add_paths(CLI::App& command) {
-  auto options = std::make_shared<StoreOptions>();
-  command.add_option("--path", options->paths, "A file, folder or block device of the store; once for each")
-      ->required();
-  command.add_option("--key-file", options->key_file,
-                     "The store is encrypted with the key in this file: 32 bytes or 64 hex digits, mode 0600");
-  return options;
-}
-
-void add_namespace(CLI::App& command, StoreOptions& options) {
-  command.add_option("--weights", options.ns.weights, "Fingerprint of the weights that the KV belongs to")->required();
-  command.add_option("--model", options.ns.model, "Name of the model");
-  command.add_option("--dtype", options.ns.dtype, "Type of the KV's numbers");
-  command.add_option("--layout", options.ns.layout, "How a block lies in memory");
-  command.add_option("--adapter", options.ns.adapter, "Adapter in use");
-  command.add_option("--policy", options.ns.policy,
-                     "Which blocks are written and stay: chats, shared, ADMISSION+EVICTION");
-}
 
 Result<int> init(const StoreOptions& options) {
   if (auto made = create_store(files_of(options), options.overwrite); !made) return fail(std::move(made.error()));
@@ -83,6 +47,34 @@ std::uint64_t number(const nlohmann::json& line, const char* name) {
   return line.is_object() ? line.value(name, std::uint64_t{0}) : 0;
 }
 
+// At the rate so far, which a day at least has shown.
+std::string life_text(std::uint64_t endurance, double bytes_a_day) {
+  const double years = static_cast<double>(endurance) / bytes_a_day / 365.25;
+  const std::string drive = "drives that are rated for " + format_bytes(endurance);
+  return years >= 1000 ? fmt::format("{} last for ever at this rate\n", drive)
+                       : fmt::format("{} last {:.1f} years at this rate\n", drive, years);
+}
+
+// What the drive takes, and what of it is slow.
+std::string speed_text(const nlohmann::json& stats) {
+  std::string text;
+  const auto line = [&](const char* what, std::uint64_t half, std::uint64_t most) {
+    if (half > 0) text += fmt::format("{}: half within {} us, 99 of 100 within {} us\n", what, half, most);
+  };
+  const std::uint64_t reads = number(stats, "read_us_p50"), reads_most = number(stats, "read_us_p99");
+  line("reads of the drive", reads, reads_most);
+  line("writes to it", number(stats, "write_us_p50"), number(stats, "write_us_p99"));
+  std::vector<std::string> slow;
+  constexpr std::uint64_t far_apart = 10;
+  if (reads > 0 && reads_most >= far_apart * reads)
+    slow.push_back("one read in a hundred takes ten times as long as most");
+  if (const auto late = number(stats, "late"); late > 0) slow.push_back(fmt::format("{} requests came too late", late));
+  if (const auto shed = number(stats, "shed"); shed > 0) slow.push_back(fmt::format("{} puts were shed", shed));
+  if (reads > 0 || !slow.empty())
+    text += fmt::format("slow: {}\n", slow.empty() ? "nothing" : fmt::format("{}", fmt::join(slow, "; ")));
+  return text;
+}
+
 // In words: what is written a day, and what may be.
 std::string writes_text(const nlohmann::json& stats) {
   const double days = stats.value("age_seconds", 0.0) / 86'400;
@@ -99,7 +91,7 @@ std::string writes_text(const nlohmann::json& stats) {
   return text + fmt::format(" ({:.1f} % of it)", 100 * part);
 }
 
-std::string stat_text(const nlohmann::json& stats, std::size_t paths) {
+std::string stat_text(const nlohmann::json& stats, std::size_t paths, std::uint64_t endurance) {
   const auto share = [](std::uint64_t part, std::uint64_t of) {
     return of == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(of);
   };
@@ -109,12 +101,17 @@ std::string stat_text(const nlohmann::json& stats, std::size_t paths) {
   text += fmt::format("{} of {} segments are free; {} of {} paths are in use\n", number(stats, "segments_free"),
                       number(stats, "segments"), number(stats, "paths") - number(stats, "paths_failed"), paths);
   text += writes_text(stats) + "\n";
+  const double days = stats.value("age_seconds", 0.0) / 86'400;
+  if (const std::uint64_t written = number(stats, "written_bytes"); endurance > 0 && written > 0) {
+    text += life_text(endurance, static_cast<double>(written) / std::max(days, 1.0));
+  }
   const std::uint64_t hits = number(stats, "hits"), gets = hits + number(stats, "misses");
   if (gets > 0) {
     text += fmt::format("{} of {} gets were hits ({:.1f} %), {} of them from memory; {} bad, {} late, {} puts shed\n",
                         hits, gets, share(hits, gets), number(stats, "memory_hits"), number(stats, "corrupt"),
                         number(stats, "late"), number(stats, "shed"));
   }
+  text += speed_text(stats);
   text += fmt::format("the index takes {} of memory\n", format_size(number(stats, "index_bytes")));
   if (const std::uint64_t skipped = number(stats, "records_skipped"); skipped > 0) {
     text += fmt::format("{} broken records were skipped\n", skipped);
@@ -125,7 +122,7 @@ std::string stat_text(const nlohmann::json& stats, std::size_t paths) {
 
 Result<int> stat(const StoreOptions& options) {
   const auto asked = ask(options, {.op = "stat"}, [&](const nlohmann::json& stats) {
-    fmt::print("{}", options.json ? stats.dump() + "\n" : stat_text(stats, options.paths.size()));
+    fmt::print("{}", options.json ? stats.dump() + "\n" : stat_text(stats, options.paths.size(), options.endurance));
   });
   if (!asked) return fail(asked.error());
   return exit_ok;
@@ -249,7 +246,7 @@ void add_json(CLI::App& command, StoreOptions& options, const std::string& what)
 }  // namespace
 
 Action setup_store_init(CLI::App& command, const Context&) {
-  const Options options = add_paths(command);
+  const StoreOptionsPtr options = add_store_paths(command);
   add_size(command, "--size", options->size, "Cap of each path, all metadata included; taken at once")->required();
   add_size(command, "--segment", options->geometry.segment_bytes,
            "Size of a segment: the drive's reclaim unit where it is known; else a 32nd of the cap, 4M to 256M");
@@ -265,29 +262,32 @@ Action setup_store_init(CLI::App& command, const Context&) {
 }
 
 Action setup_store_stat(CLI::App& command, const Context&) {
-  const Options options = add_paths(command);
+  const StoreOptionsPtr options = add_store_paths(command);
   add_json(command, *options, "One JSON object");
-  set_examples(command, {"artesian store stat --path /mnt/nvme/kv"});
+  add_size(command, "--endurance", options->endurance,
+           "Bytes that the drives are rated for together (TBW), to tell how long they last");
+  set_examples(command,
+               {"artesian store stat --path /mnt/nvme/kv", "artesian store stat --path /mnt/nvme/kv --endurance 600T"});
   return [options] { return stat(*options); };
 }
 
 Action setup_store_ls(CLI::App& command, const Context&) {
-  const Options options = add_paths(command);
+  const StoreOptionsPtr options = add_store_paths(command);
   add_json(command, *options, "A JSON object for each block, a line each");
   set_examples(command, {"artesian store ls --path /mnt/nvme/kv", "artesian store ls --path /mnt/nvme/kv --json"});
   return [options] { return list(*options); };
 }
 
 Action setup_store_verify(CLI::App& command, const Context&) {
-  const Options options = add_paths(command);
+  const StoreOptionsPtr options = add_store_paths(command);
   add_json(command, *options, "One JSON object");
   set_examples(command, {"artesian store verify --path /mnt/nvme/kv"});
   return [options] { return verify(*options); };
 }
 
 Action setup_store_put(CLI::App& command, const Context&) {
-  const Options options = add_paths(command);
-  add_namespace(command, *options);
+  const StoreOptionsPtr options = add_store_paths(command);
+  add_store_namespace(command, *options);
   command.add_option("KEY", options->key, "Text, or hex: and pairs of digits")->required();
   command.add_option("FILE", options->file, "Its content becomes the block")->required();
   set_examples(command, {"artesian store put --path /mnt/nvme/kv --weights sha256:77ab greeting block.bin"});
@@ -295,8 +295,8 @@ Action setup_store_put(CLI::App& command, const Context&) {
 }
 
 Action setup_store_get(CLI::App& command, const Context&) {
-  const Options options = add_paths(command);
-  add_namespace(command, *options);
+  const StoreOptionsPtr options = add_store_paths(command);
+  add_store_namespace(command, *options);
   command.add_option("KEY", options->key, "Text, or hex: and pairs of digits")->required();
   command.add_option("FILE", options->file, "Is written, and made if it is not there")->required();
   set_examples(command, {"artesian store get --path /mnt/nvme/kv --weights sha256:77ab greeting back.bin"});
@@ -304,8 +304,8 @@ Action setup_store_get(CLI::App& command, const Context&) {
 }
 
 Action setup_store_rm(CLI::App& command, const Context&) {
-  const Options options = add_paths(command);
-  add_namespace(command, *options);
+  const StoreOptionsPtr options = add_store_paths(command);
+  add_store_namespace(command, *options);
   command.add_option("KEY", options->key, "Text, or hex: and pairs of digits")->required();
   set_examples(command, {"artesian store rm --path /mnt/nvme/kv --weights sha256:77ab greeting"});
   return [options] { return remove(*options); };

@@ -231,6 +231,26 @@ class PyStore {
     const auto names = keys_of(batch);
     released([&](Store& store) { store.unpin(ns, names); });
   }
+  nb::object pin_named(NamespaceId ns, const std::string& name, nb::handle keys) {
+    ProbeBatch batch(keys.ptr());
+    value_of(released([&](Store& store) { return store.pin_named(ns, name, batch.items); }));
+    return nb::steal(batch.outcomes());
+  }
+  // False: there was none.
+  bool unpin_named(NamespaceId ns, const std::string& name) {
+    auto unpinned = released([&](Store& store) { return store.unpin_named(ns, name); });
+    if (!unpinned && unpinned.error().code == Code::not_found) return false;
+    value_of(std::move(unpinned));
+    return true;
+  }
+  // [(namespace, name, blocks, bytes), ...]
+  nb::list named_pins() {
+    nb::list all;
+    for (const PinFacts& pin : released([](Store& store) { return store.named_pins(); })) {
+      all.append(nb::make_tuple(pin.ns, nb::bytes(pin.name.data(), pin.name.size()), pin.blocks, pin.bytes));
+    }
+    return all;
+  }
   std::size_t longest_prefix(NamespaceId ns, nb::handle keys) {
     const ProbeBatch batch(keys.ptr());
     const auto names = keys_of(batch);
@@ -312,6 +332,9 @@ NB_MODULE(_artesian, module) {
       .def("exists", &PyStore::exists, nb::arg("ns"), nb::arg("keys"))
       .def("erase", &PyStore::erase, nb::arg("ns"), nb::arg("keys"))
       .def("pin", &PyStore::pin, nb::arg("ns"), nb::arg("keys"))
+      .def("pin_named", &PyStore::pin_named, nb::arg("ns"), nb::arg("name"), nb::arg("keys"))
+      .def("unpin_named", &PyStore::unpin_named, nb::arg("ns"), nb::arg("name"))
+      .def("named_pins", &PyStore::named_pins)
       .def("unpin", &PyStore::unpin, nb::arg("ns"), nb::arg("keys"))
       .def("longest_prefix", &PyStore::longest_prefix, nb::arg("ns"), nb::arg("keys"))
       .def("flush", &PyStore::flush)

@@ -13,6 +13,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "artesian/namespace.h"
@@ -85,7 +86,8 @@ struct BlockFacts {
   std::vector<std::byte> key, parent, attributes;
   BlockHints hints;
   std::uint64_t bytes = 0, flash_bytes = 0;
-  std::uint64_t generation = 0;  // rises with each put
+  std::uint64_t generation = 0;        // rises with each put
+  std::vector<std::uint32_t> extents;  // sizes of the parts that can be read alone
 };
 
 struct StoreStats {
@@ -105,6 +107,9 @@ struct StoreStats {
   std::uint64_t index_bytes = 0, memory_bytes = 0, buffer_bytes = 0;  // of memory
   std::uint64_t records_skipped = 0;                                  // broken ones, when it was opened
   std::uint32_t paths = 0, paths_failed = 0;
+  // Of the device in this opening, to a third or so: half of the requests, and 99 of 100, were answered within. 0:
+  // none.
+  std::uint64_t read_us_p50 = 0, read_us_p99 = 0, write_us_p50 = 0, write_us_p99 = 0;
 };
 
 struct VerifyReport {
@@ -112,6 +117,13 @@ struct VerifyReport {
 };
 
 using NamespaceId = std::uint32_t;
+
+// Blocks that somebody has pinned under a name.
+struct PinFacts {
+  NamespaceId ns = 0;
+  std::string name;
+  std::uint64_t blocks = 0, bytes = 0;  // on flash
+};
 
 struct NamespaceFacts {
   NamespaceId id = 0;
@@ -153,6 +165,18 @@ class Store {
   // A pinned block is not evicted. Pins count; see Pins below.
   virtual void pin(NamespaceId ns, std::span<Probe> items) = 0;
   virtual void unpin(NamespaceId ns, std::span<const std::span<const std::byte>> keys) = 0;
+
+  // Named pins are on flash, and stay until they are removed or their namespace is erased. Blocks are added to a pin
+  // that is there; of those whose outcome is hit the pin, and the block itself, is durable when this returns well. They
+  // count against the same limit as others.
+  virtual Status pin_named(NamespaceId, std::string_view, std::span<Probe>) {
+    return fail(Code::rejected, "named pins are for the store's owner to make");
+  }
+  // not_found if there is none of that name.
+  virtual Status unpin_named(NamespaceId, std::string_view) {
+    return fail(Code::rejected, "named pins are for the store's owner to remove");
+  }
+  virtual std::vector<PinFacts> named_pins() { return {}; }
 
   // What was stored or erased before is durable when this returns well.
   virtual Status flush() = 0;

@@ -25,7 +25,8 @@ struct SealScope {
   std::uint16_t slot = 0;  // in the namespace table
   std::uint64_t epoch = 0;
 };
-constexpr SealScope scope_table{.slot = 0xFFFF}, scope_index{.slot = 0xFFFE}, scope_records{.slot = 0xFFFD};
+constexpr SealScope scope_table{.slot = 0xFFFF}, scope_index{.slot = 0xFFFE}, scope_records{.slot = 0xFFFD},
+    scope_pins{.slot = 0xFFFC};
 
 struct SealNonce {
   Id opening{};

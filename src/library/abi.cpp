@@ -421,6 +421,25 @@ size_t artesian_longest_prefix(artesian_store* store, uint32_t ns, const artesia
   return found;
 }
 
+artesian_code artesian_pin_named(artesian_store* store, uint32_t ns, const char* name, artesian_key_item* items,
+                                 size_t count) {
+  return waited<Probes>(items, count,
+                        [&](Probes& made) { return store->host->store().pin_named(ns, text_of(name), made.batch); });
+}
+
+artesian_code artesian_unpin_named(artesian_store* store, uint32_t ns, const char* name) {
+  return guarded([&] { return store->host->store().unpin_named(ns, text_of(name)); });
+}
+
+artesian_code artesian_list_pins(artesian_store* store, artesian_each_pin each, void* context) {
+  return guarded([&]() -> Status {
+    for (const artesian::PinFacts& pin : store->host->store().named_pins()) {
+      if (each(context, pin.ns, pin.name.c_str(), pin.blocks, pin.bytes) == 0) break;
+    }
+    return {};
+  });
+}
+
 artesian_code artesian_flush(artesian_store* store) {
   return guarded([&] { return store->host->store().flush(); });
 }

@@ -213,6 +213,37 @@ TEST_F(Library, ErrorsAreACodeAndASentence) {
   EXPECT_EQ(artesian_put(store_, ns_, &item, 1, nullptr), ARTESIAN_INVALID);
 }
 
+TEST_F(Library, NamedPinsOutliveItsOwner) {
+  const std::string data(9000, 'x'), key = "block-a", absent = "absent";
+  const artesian_bytes piece = bytes(data);
+  auto put = put_item(key, &piece);
+  ASSERT_EQ(artesian_put(store_, ns_, &put, 1, nullptr), ARTESIAN_OK);
+  std::array<artesian_key_item, 2> items;
+  for (auto& item : items) ARTESIAN_INIT(&item);
+  items[0].key = bytes(key);
+  items[1].key = bytes(absent);
+  ASSERT_EQ(artesian_pin_named(store_, ns_, "prompt", items.data(), items.size()), ARTESIAN_OK);
+  EXPECT_EQ(items[0].outcome, ARTESIAN_HIT);
+  EXPECT_EQ(items[1].outcome, ARTESIAN_MISS);
+  EXPECT_EQ(artesian_pin_named(store_, ns_, "", items.data(), items.size()), ARTESIAN_INVALID);
+  artesian_close(store_);
+  ASSERT_EQ(artesian_open(&options_, &store_), ARTESIAN_OK) << artesian_last_error();
+  std::map<std::string, std::uint64_t> found;
+  const artesian_each_pin each = [](void* context, std::uint32_t, const char* name, std::uint64_t blocks,
+                                    std::uint64_t) {
+    (*static_cast<std::map<std::string, std::uint64_t>*>(context))[name] = blocks;
+    return 1;
+  };
+  ASSERT_EQ(artesian_list_pins(store_, each, &found), ARTESIAN_OK);
+  EXPECT_EQ(found, (std::map<std::string, std::uint64_t>{{"prompt", 1}}));
+  artesian_namespace fields;
+  ARTESIAN_INIT(&fields);
+  fields.weights = "sha256:1";
+  ASSERT_EQ(artesian_open_namespace(store_, &fields, &ns_), ARTESIAN_OK);
+  EXPECT_EQ(artesian_unpin_named(store_, ns_, "prompt"), ARTESIAN_OK);
+  EXPECT_EQ(artesian_unpin_named(store_, ns_, "prompt"), ARTESIAN_NOT_FOUND);
+}
+
 TEST_F(Library, ItsOwnerAnswersQuestions) {
   const std::string data(9000, 'x'), key = "block-a", odd("\x00\xff", 2);
   const artesian_bytes piece = bytes(data);

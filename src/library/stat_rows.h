@@ -44,6 +44,10 @@ inline constexpr StatRow stat_rows[] = {
     {"index_bytes", &StoreStats::index_bytes},
     {"memory_bytes", &StoreStats::memory_bytes},
     {"buffer_bytes", &StoreStats::buffer_bytes},
+    {"read_us_p50", &StoreStats::read_us_p50},
+    {"read_us_p99", &StoreStats::read_us_p99},
+    {"write_us_p50", &StoreStats::write_us_p50},
+    {"write_us_p99", &StoreStats::write_us_p99},
 };
 
 }  // namespace artesian

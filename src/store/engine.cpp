@@ -65,6 +65,7 @@ Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, Open
       segments_(opened.paths),
       old_slots_(opened.old_slots.begin(), opened.old_slots.end()),
       generation_(opened.generation),
+      named_(std::move(opened.pins)),
       reclaims_(opened.paths.size()) {
   for (const OpenedPath& path : opened.paths) {
     block_bytes_max_ = std::min(block_bytes_max_, path.superblock.block_bytes_max);
@@ -116,6 +117,7 @@ Status Engine::recover() {
     erasures.insert(erasures.end(), segments_[i].erasures.begin(), segments_[i].erasures.end());
   }
   apply_erasures(erasures);
+  take_pins();
   generation_ += generations_an_opening;
   write_superblocks();
   // A crash, or a path that was away, has left the key of what was erased on flash.
@@ -245,46 +247,54 @@ struct Engine::PageOp final : Engine::Op {
 };
 
 // Durable on every path when it returns well.
-Status Engine::write_slot(Lock& lock, NamespaceId id) {
-  NamespaceSlot& slot = namespaces_[id].slot;
-  ++slot.revision;
-  std::optional<Seal> seal;
-  if (sealer_ != nullptr) {
-    auto next = sealer_->next(scope_table);
-    if (!next) return fail(std::move(next.error()));
-    seal = std::move(*next);
-  }
+Status Engine::write_table(Lock& lock, std::span<const TablePage> pages, std::string_view what) {
   std::vector<std::unique_ptr<PageOp>> ops;
-  for (std::size_t i = 0; i < segments_.paths().size(); ++i) {
-    ops.push_back(std::make_unique<PageOp>());
-    ops.back()->buffer = buffers_.take_small(store_page);
-    if (!ops.back()->buffer ||
-        !encode_namespace_slot(slot, store_, ops.back()->buffer.span(), seal ? &*seal : nullptr)) {
-      return fail(Code::rejected, "there is no memory for a page of the namespace table");
+  for (const TablePage& page : pages) {
+    std::optional<Seal> seal;
+    if (sealer_ != nullptr) {
+      auto next = sealer_->next(page.scope);
+      if (!next) return fail(std::move(next.error()));
+      seal = std::move(*next);
+    }
+    for (const Segments::Path& path : segments_.paths()) {
+      auto& op = ops.emplace_back(std::make_unique<PageOp>());
+      op->buffer = buffers_.take_small(store_page);
+      if (!op->buffer || !page.encode(op->buffer.span(), seal ? &*seal : nullptr)) {
+        return fail(Code::rejected, "there is no memory for a page of {}", what);
+      }
+      op->request.file = path.file;
+      op->request.offset = page.offset;
     }
   }
-  std::size_t left = 0;
+  std::size_t left = ops.size();
   bool well = true;
-  for (Segments::Path& path : segments_.paths()) {
-    auto op = std::move(ops[left]);
-    op->request.file = path.file;
-    op->request.offset = namespace_slot_offset(id, slot.revision % 2);
+  for (auto& op : ops) {
     op->done = [&](bool good) {
       --left;
       well = well && good;
     };
-    ++left;
     queue(IoClass::write, std::move(op), true);
   }
   start_queued();
   drive_until(lock, [&] { return left == 0; });
-  if (!well) return fail(Code::device_failed, "the namespace table cannot be written on every path");
+  if (!well) return fail(Code::device_failed, "{} cannot be written on every path", what);
   std::optional<bool> flushed;
   flush_paths([&](bool good) { flushed = good; });
   start_queued();
   drive_until(lock, [&] { return flushed.has_value(); });
-  if (!*flushed) return fail(Code::device_failed, "the device cannot make the namespace table durable");
+  if (!*flushed) return fail(Code::device_failed, "the device cannot make {} durable", what);
   return {};
+}
+
+Status Engine::write_slot(Lock& lock, NamespaceId id) {
+  NamespaceSlot& slot = namespaces_[id].slot;
+  ++slot.revision;
+  const TablePage page{.offset = namespace_slot_offset(id, slot.revision % 2),
+                       .scope = scope_table,
+                       .encode = [&](std::span<std::byte> to, const Seal* seal) {
+                         return encode_namespace_slot(slot, store_, to, seal);
+                       }};
+  return write_table(lock, std::span(&page, 1), "the namespace table");
 }
 
 Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
@@ -306,16 +316,36 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
     return fail(Code::invalid, "the fields of a namespace have {} bytes, at most {}", line.size(),
                 namespace_text_limit);
   }
+  const Namespace way{.codec = codec->id, .type = element_type(fields.dtype), .block_tokens = fields.block_tokens};
+  return use_namespace(*digest, std::move(line), way, *policy);
+}
+
+Result<NamespaceId> Engine::adopt_namespace(const NamespaceDigest& digest, const std::string& text) {
+  const auto policy = parse_kv_choice("first-sight+clock");
+  if (!policy) return fail(policy.error());
+  if (text.size() > namespace_text_limit)
+    return fail(Code::invalid, "the text of a namespace has {} bytes", text.size());
+  return use_namespace(digest, text, {}, *policy);
+}
+
+NamespaceDigest Engine::digest_of(NamespaceId id) const {
+  const Lock lock(mutex_);
+  return namespaces_[id].slot.digest;
+}
+
+// The namespace of that digest, made if it is not there; its blocks are put in that way from now on.
+Result<NamespaceId> Engine::use_namespace(const NamespaceDigest& digest, std::string text, const Namespace& way,
+                                          const KvChoice& policy) {
   Lock lock(mutex_);
-  const auto same = [&](const Namespace& ns) { return ns.slot.epoch != 0 && ns.slot.digest == *digest; };
+  const auto same = [&](const Namespace& ns) { return ns.slot.epoch != 0 && ns.slot.digest == digest; };
   auto place = std::ranges::find_if(namespaces_, same);
   const auto use = [&] {
     const auto id = static_cast<NamespaceId>(place - namespaces_.begin());
     place->used = true;
-    place->codec = codec->id;
-    place->type = element_type(fields.dtype);
-    place->block_tokens = fields.block_tokens;
-    policies_.choose(id, *policy);
+    place->codec = way.codec;
+    place->type = way.type;
+    place->block_tokens = way.block_tokens;
+    policies_.choose(id, policy);
     return id;
   };
   if (place != namespaces_.end()) return use();
@@ -323,18 +353,14 @@ Result<NamespaceId> Engine::open_namespace(const NamespaceFields& fields) {
   if (place == namespaces_.end()) {
     return fail(Code::rejected, "the store has {} namespaces, there is no room for more", namespaces_.size());
   }
-  place->slot = {.digest = *digest, .text = std::move(line)};
+  place->slot = {.digest = digest, .text = std::move(text)};
   place->slot.revision = 0;
   const NamespaceId id = use();
-  if (auto begun = begin_epoch(id); !begun) {
-    namespaces_[id] = {};
-    return fail(std::move(begun.error()));
-  }
-  if (auto written = write_slot(lock, id); !written) {
-    namespaces_[id] = {};
-    return fail(std::move(written.error()));
-  }
-  return id;
+  Status made = begin_epoch(id);
+  if (made) made = write_slot(lock, id);
+  if (made) return id;
+  namespaces_[id] = {};
+  return fail(std::move(made.error()));
 }
 
 std::vector<NamespaceFacts> Engine::namespaces() {
@@ -352,8 +378,11 @@ Status Engine::erase_namespace(NamespaceId id) {
   Lock lock(mutex_);
   assert(id < namespaces_.size() && namespaces_[id].used);
   if (auto begun = begin_epoch(id); !begun) return begun;
-  if (auto written = write_slot(lock, id); !written || sealer_ == nullptr) return written;
-  return write_slot(lock, id);  // over the other copy, which has the key
+  const auto pins = drop_pins(id);
+  auto written = write_slot(lock, id);
+  if (written && sealer_ != nullptr) written = write_slot(lock, id);  // over the other copy, which has the key
+  if (written && !pins.empty()) written = write_pins(lock, pins);
+  return written;
 }
 
 SealScope Engine::scope_of(NamespaceId id) const {
@@ -441,44 +470,6 @@ std::size_t Engine::longest_prefix(NamespaceId id, std::span<const std::span<con
   return length.value_or(prompt.size());
 }
 
-void Engine::pin(NamespaceId id, std::span<Probe> items) {
-  const Lock lock(mutex_);
-  assert(id < namespaces_.size() && namespaces_[id].used);
-  std::uint64_t capacity = 0;
-  for (const auto& path : segments_.paths()) capacity += path.superblock.segments * path.superblock.segment_pages();
-  const auto most = static_cast<std::uint64_t>(static_cast<double>(capacity) * settings_.pinned_share_max);
-  for (Probe& item : items) {
-    item.outcome = Outcome::invalid;
-    if (!is_key(item.key)) continue;
-    const KeyHash key = hash(namespaces_[id], item.key);
-    const auto entry = index_.find(key);
-    item.outcome = Outcome::miss;
-    if (!entry) continue;
-    const auto pinned = pins_.find(key);
-    item.outcome = Outcome::rejected;
-    if (pinned == pins_.end() && pinned_pages_ + entry->location.pages > most) continue;
-    item.outcome = Outcome::hit;
-    if (pinned != pins_.end()) {
-      ++pinned->second.count;
-    } else {
-      pins_.emplace(key, Pinned{.count = 1, .pages = entry->location.pages});
-      pinned_pages_ += entry->location.pages;
-    }
-  }
-}
-
-void Engine::unpin(NamespaceId id, std::span<const std::span<const std::byte>> keys) {
-  const Lock lock(mutex_);
-  assert(id < namespaces_.size() && namespaces_[id].used);
-  for (const auto key : keys) {
-    if (!is_key(key)) continue;
-    const auto pinned = pins_.find(hash(namespaces_[id], key));
-    if (pinned == pins_.end() || --pinned->second.count > 0) continue;
-    pinned_pages_ -= pinned->second.pages;
-    pins_.erase(pinned);
-  }
-}
-
 void Engine::count_frame(std::uint64_t bytes) {
   stats_.bytes_written += bytes;
   policies_.budget().spend(bytes, clock_.now());
@@ -503,6 +494,10 @@ StoreStats Engine::stats() const {
     stats.age = std::chrono::milliseconds(settings_.unix_ms - superblock.made_ms) + (clock_.now() - opened_);
   }
   stats.pinned = pins_.size();
+  stats.read_us_p50 = reads_.within_us(0.5);
+  stats.read_us_p99 = reads_.within_us(0.99);
+  stats.write_us_p50 = writes_.within_us(0.5);
+  stats.write_us_p99 = writes_.within_us(0.99);
   stats.index_bytes = index_.bytes();
   stats.memory_bytes = memory_.bytes();
   stats.buffer_bytes = buffers_.bytes();

@@ -23,12 +23,19 @@
 #include "store/block_policies.h"
 #include "store/buffer_pool.h"
 #include "store/codec_pool.h"
+#include "store/latencies.h"
 #include "store/layout.h"
 #include "store/memory_tier.h"
 #include "store/recovery.h"
 #include "store/segments.h"
 
 namespace artesian {
+
+struct CompactReport {
+  std::uint64_t segments = 0, of = 0;  // looked at so far; of those that had few live blocks
+  std::uint64_t emptied = 0;
+  std::uint64_t bytes_carried = 0;
+};
 
 struct EngineSettings {
   std::uint64_t blocks_max = 0;                // of the index; 0: one for each 16 KiB of the paths
@@ -70,10 +77,24 @@ class Engine final : public Store {
   std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
   void pin(NamespaceId ns, std::span<Probe> items) override;
   void unpin(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
+  Status pin_named(NamespaceId ns, std::string_view name, std::span<Probe> items) override;
+  Status unpin_named(NamespaceId ns, std::string_view name) override;
+  std::vector<PinFacts> named_pins() override;
   Status flush() override;
   Status list(NamespaceId ns, const std::function<bool(const BlockFacts&)>& each) override;
   Result<VerifyReport> verify(const std::function<void(const VerifyReport&)>& progress) override;
   StoreStats stats() const override;
+
+  // For an owner alone. Sealed segments of which less than that part is live are emptied, all that is live carried
+  // forward, and the blocks of erased namespaces are let go.
+  Result<CompactReport> compact(double below, const std::function<void(const CompactReport&)>& progress);
+  // verify, and what is bad stays away for good; tables and indexes that were damaged are written anew.
+  Result<VerifyReport> repair(const std::function<void(const VerifyReport&)>& progress);
+  // A namespace of another store's, as that one keeps it. All that is put there is written, as far as the budget
+  // allows.
+  Result<NamespaceId> adopt_namespace(const NamespaceDigest& digest, const std::string& text);
+  NamespaceDigest digest_of(NamespaceId ns) const;
+  const Id& id() const { return store_; }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -102,6 +123,7 @@ class Engine final : public Store {
     BufferPool::Buffer buffer;
     Status status;
     Nanos deadline = Nanos::max();
+    Nanos begun{0};            // at the device
     std::uint64_t ticket = 0;  // of writes: see flush
   };
   struct GetOp;
@@ -124,6 +146,7 @@ class Engine final : public Store {
   };
   struct Pinned {
     std::uint32_t count = 0, pages = 0;
+    bool named = false;  // it is in named_
   };
   struct Reclaim {
     std::uint32_t segment = 0;
@@ -147,7 +170,15 @@ class Engine final : public Store {
   void apply_erasures(const std::vector<Erasure>& erasures);
   std::uint64_t generation_on_flash(const KeyHash& key, const BlockLocation& location);
   KeyHash hash(const Namespace& ns, std::span<const std::byte> key) const;
+  struct TablePage {
+    std::uint64_t offset = 0;
+    SealScope scope;
+    std::function<bool(std::span<std::byte>, const Seal*)> encode;
+  };
+  Status write_table(Lock& lock, std::span<const TablePage> pages, std::string_view what);
   Status write_slot(Lock& lock, NamespaceId id);
+  Result<NamespaceId> use_namespace(const NamespaceDigest& digest, std::string text, const Namespace& way,
+                                    const KvChoice& policy);
   Status begin_epoch(NamespaceId id);
   SealScope scope_of(NamespaceId id) const;
   void forget(const KeyHash& key, const BlockLocation& location);
@@ -200,15 +231,30 @@ class Engine final : public Store {
   void flush_paths(std::function<void(bool)> done);
   bool writes_before(std::uint64_t ticket) const { return !tickets_.empty() && *tickets_.begin() < ticket; }
 
+  // engine_pins.cpp
+  std::uint64_t pinned_pages_max() const;
+  Outcome pin_one(const KeyHash& key, bool named);
+  void unpin_one(const KeyHash& key, bool named);
+  void take_pins();
+  bool holds(const PinSlot& slot, NamespaceId id, std::string_view name) const;
+  std::set<std::uint32_t> drop_pins(NamespaceId id);
+  Status write_pins(Lock& lock, const std::set<std::uint32_t>& slots);
+
+  // engine_care.cpp
+  bool is_current(const RecordHeader& record) const;
+  void forget_erased();
+
   // engine_scan.cpp
   Result<RecordHeader> record_at(std::span<const std::byte> bytes, const IndexedBlock& block,
                                  std::uint64_t sequence) const;
+  Result<VerifyReport> check_all(const std::function<void(const VerifyReport&)>& progress, bool for_good);
   void scan(bool whole, const std::function<void(ScanOp&)>& seen, const std::function<bool(Lock&)>& go_on);
 
   // engine_reclaim.cpp
   bool carrying(std::size_t path) const;
   void step_reclaim();
-  void begin_reclaim(std::size_t path, std::uint32_t segment);
+  enum class Keep : std::uint8_t { what_is_worth_it, all };
+  void begin_reclaim(std::size_t path, std::uint32_t segment, Keep keep = Keep::what_is_worth_it);
   void choose_carried(std::size_t path, std::span<const IndexedBlock> blocks, std::uint64_t pages_max);
   void step(std::size_t path);
   void finish_reclaims(Lock& lock);
@@ -248,14 +294,16 @@ class Engine final : public Store {
   Nanos last_read_ = -std::chrono::hours(1);      // when one was last submitted
   std::vector<std::function<void()>> callbacks_;  // of batches that are answered
 
-  std::unordered_set<KeyHash, KeyHashHash> puts_;  // keys of puts under way
-  std::unordered_map<KeyHash, Pinned, KeyHashHash> pins_;
+  std::unordered_set<KeyHash, KeyHashHash> puts_;          // keys of puts under way
+  std::unordered_map<KeyHash, Pinned, KeyHashHash> pins_;  // named ones with them
+  std::vector<PinSlot> named_;                             // the table on flash
   std::uint64_t pinned_pages_ = 0;
   std::vector<Erasure> erasures_;  // not yet on flash
   std::uint32_t erasures_under_way_ = 0;
   bool erasures_failed_ = false;
   std::set<std::uint64_t> tickets_;  // of writes that are queued or under way
   std::uint64_t last_ticket_ = 0;
+  Latencies reads_, writes_;
   StoreStats stats_;
 };
 

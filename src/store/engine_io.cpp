@@ -71,7 +71,8 @@ bool Engine::start_one(IoClass io_class) {
     queue.insert(queue.begin() + brought, std::move(op));
     return brought > 0;
   }
-  if (io_class == IoClass::demand) last_read_ = clock_.now();
+  op->begun = clock_.now();
+  if (io_class == IoClass::demand) last_read_ = op->begun;
   const std::uint32_t tag = free_tags_.back();
   op->request.pieces = op->pieces;
   op->request.tag = tag;
@@ -128,6 +129,7 @@ std::vector<std::unique_ptr<Engine::Op>> Engine::take_ended(std::span<IoCompleti
     free_tags_.push_back(static_cast<std::uint32_t>(completion.tag));
     --at_device_[static_cast<std::size_t>(op->request.io_class)];
     op->status = std::move(completion.status);
+    if (op->request.op != IoOp::flush) (op->request.op == IoOp::read ? reads_ : writes_).add(clock_.now() - op->begun);
     if (op->status && completion.bytes < op->request.bytes()) {
       op->status = fail(Code::corrupt, "offset {}: {} of {} bytes are there", op->request.offset, completion.bytes,
                         op->request.bytes());

@@ -217,7 +217,7 @@ void Engine::finish_reclaims(Lock& lock) {
   }
 }
 
-void Engine::begin_reclaim(std::size_t path, std::uint32_t segment) {
+void Engine::begin_reclaim(std::size_t path, std::uint32_t segment, Keep keep) {
   constexpr std::size_t at_once = 256;
   reclaims_[path] = Reclaim{.segment = segment};
   segments_[segment].state = Segment::State::reclaiming;
@@ -229,8 +229,8 @@ void Engine::begin_reclaim(std::size_t path, std::uint32_t segment) {
   }
   const auto most = static_cast<std::uint64_t>(segments_.paths()[path].superblock.segment_pages() * carry_share_max);
   std::uint64_t pinned = 0;
-  const auto free_ones =
-      std::ranges::stable_partition(blocks, [&](const IndexedBlock& block) { return pins_.contains(block.key); });
+  const auto free_ones = std::ranges::stable_partition(
+      blocks, [&](const IndexedBlock& block) { return keep == Keep::all || pins_.contains(block.key); });
   for (const IndexedBlock& block : std::span(blocks.begin(), free_ones.begin())) {
     pinned += block.entry.location.pages;
     reclaims_[path]->carry.push_back(block);

@@ -127,6 +127,7 @@ Status Engine::list(NamespaceId id, const std::function<bool(const BlockFacts&)>
     facts.bytes = header.raw_bytes;
     facts.flash_bytes = header.pages() * store_page;
     facts.generation = header.generation;
+    for (std::uint32_t i = 0; i < header.extent_count(); ++i) facts.extents.push_back(header.extent(i).raw_bytes);
     found.push_back(std::move(facts));
   };
   scan(false, seen, [&](Lock& lock) {
@@ -141,6 +142,18 @@ Status Engine::list(NamespaceId id, const std::function<bool(const BlockFacts&)>
 }
 
 Result<VerifyReport> Engine::verify(const std::function<void(const VerifyReport&)>& progress) {
+  return check_all(progress, false);
+}
+
+// Blocks of erased namespaces are in the index until their segments give way; here they go before.
+void Engine::forget_erased() {
+  const auto seen = [&](ScanOp& op) {
+    if (op.good && !is_current(op.header)) forget(op.block.key, op.block.entry.location);
+  };
+  scan(false, seen, [](Lock&) { return true; });
+}
+
+Result<VerifyReport> Engine::check_all(const std::function<void(const VerifyReport&)>& progress, bool for_good) {
   VerifyReport report;
   std::uint64_t told = 0;
   const auto seen = [&](ScanOp& op) {
@@ -151,6 +164,7 @@ Result<VerifyReport> Engine::verify(const std::function<void(const VerifyReport&
     ++report.bad;
     ++stats_.corrupt;
     forget(op.block.key, op.block.entry.location);
+    if (for_good) note_erasure({op.block.key, ++generation_, op.sequence});
   };
   scan(true, seen, [&](Lock& lock) {
     if (progress && report.blocks != told) {

@@ -51,6 +51,18 @@ Status read_namespaces(BlockingIo& io, const OpenedPath& path, std::span<std::by
   return {};
 }
 
+// Of the copies on all paths the latest one counts.
+Status read_pins(BlockingIo& io, const OpenedPath& path, std::span<std::byte> table, OpenedStore& store) {
+  const auto pages = table.first(pin_slots * 2 * store_page);
+  if (auto read = io.read(path.file, pin_table_offset, pages); !read) return read;
+  for (std::uint32_t at = 0; at < pin_slots * 2; ++at) {
+    auto parsed = parse_pin_slot(pages.subspan(at * store_page, store_page), path.superblock.store, store.sealer.get());
+    PinSlot& have = store.pins[at / 2];
+    if (parsed && parsed->revision > have.revision) have = std::move(*parsed);
+  }
+  return {};
+}
+
 // Why a path cannot be one of those that are there already.
 Status check_path(const OpenedStore& store, const OpenedPath& path, std::uint64_t file_bytes) {
   const Superblock& superblock = path.superblock;
@@ -163,6 +175,7 @@ Result<OpenedStore> open_store_layout(Device& device, const StoreKeys* keys,
   if (!memory) return fail(std::move(memory.error()));
   OpenedStore store;
   store.namespaces.resize(namespace_slots);
+  store.pins.resize(pin_slots);
   Error first{.code = Code::invalid, .message = "a store needs at least one path"};
   const auto& facts = device.facts();
   for (FileIndex file = 0; file < facts.file_bytes.size(); ++file) {
@@ -173,6 +186,7 @@ Result<OpenedStore> open_store_layout(Device& device, const StoreKeys* keys,
       if (auto checked = check_path(store, path, facts.file_bytes[file]); !checked) return checked;
       if (auto unlocked = unlock(path.superblock, keys, store.sealer); !unlocked) return unlocked;
       if (auto read = read_namespaces(io, path, memory->span(), store); !read) return read;
+      if (auto read = read_pins(io, path, memory->span(), store); !read) return read;
       store.generation = std::max(store.generation, path.superblock.generation);
       store.paths.push_back(std::move(path));
       return {};

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "format/sealer.h"
+#include "format/pin_slot.h"
 
 namespace artesian {
 
@@ -52,6 +52,7 @@ struct OpenedPath {
 struct OpenedStore {
   std::vector<OpenedPath> paths;          // those that are usable
   std::vector<NamespaceSlot> namespaces;  // by slot; an epoch of 0 where the slot is free
+  std::vector<PinSlot> pins;              // by slot; no name where it is free
   std::uint64_t generation = 0;           // nothing that was written before is above
   std::shared_ptr<Sealer> sealer;         // of an encrypted store
   std::set<std::uint32_t> old_slots;      // of which a path still has a copy of before the namespace was erased

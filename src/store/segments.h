@@ -61,6 +61,7 @@ class Segments {
   Segment& operator[](std::uint32_t segment) { return segments_[segment]; }
   const Segment& operator[](std::uint32_t segment) const { return segments_[segment]; }
   Path& path_of(std::uint32_t segment);
+  std::size_t path_number(std::uint32_t segment) { return static_cast<std::size_t>(&path_of(segment) - paths_.data()); }
   std::uint32_t number_in_path(std::uint32_t segment) { return segment - path_of(segment).first; }
   std::uint64_t offset(std::uint32_t segment, std::uint32_t page);  // in the path's file
 

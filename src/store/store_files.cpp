@@ -186,6 +186,12 @@ Status create_store(const StoreFilesOptions& options, bool overwrite) {
 }
 
 Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
+  auto engine = open_engine(options);
+  if (!engine) return fail(std::move(engine.error()));
+  return std::move(*engine);
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const StoreFilesOptions& options) {
   auto keys = keys_of(options);
   if (!keys) return fail(std::move(keys.error()));
   std::vector<File> files;
@@ -215,10 +221,8 @@ Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options) {
   EngineSettings settings = options.engine;
   settings.keys = std::move(*keys);
   if (settings.unix_ms == 0) settings.unix_ms = unix_time_ms();
-  auto engine = Engine::open(*borrowed->device, options.clock != nullptr ? *options.clock : borrowed->clock,
-                             std::move(settings), borrowed);
-  if (!engine) return fail(std::move(engine.error()));
-  return std::move(*engine);
+  return Engine::open(*borrowed->device, options.clock != nullptr ? *options.clock : borrowed->clock,
+                      std::move(settings), borrowed);
 }
 
 }  // namespace artesian

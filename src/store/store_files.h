@@ -39,6 +39,7 @@ std::uint64_t store_cap_of(const StoreGeometry& geometry, std::uint64_t segments
 // one lengthens it, before this returns; what lay in a part that was cut is gone. rejected if another process (or this
 // one) has it open.
 Result<std::unique_ptr<Store>> open_store(const StoreFilesOptions& options);
+Result<std::unique_ptr<Engine>> open_engine(const StoreFilesOptions& options);  // the same, for who looks after it
 
 // Where the owner of the store in that path answers questions: a socket beside its file; empty for a block device.
 std::string control_socket_of(const StorePath& path);

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -197,6 +199,61 @@ TEST_P(StoreFiles, ThreadsDoEverythingAtOnce) {
   EXPECT_EQ(wrong, 0U);
   EXPECT_GT(hits, 100U);
   EXPECT_EQ(store->stats().corrupt, 0U);
+}
+
+struct Footprint {
+  std::uint64_t bytes = 0, descriptors = 0;
+};
+
+Footprint footprint() {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t all = 0, resident = 0;
+  statm >> all >> resident;
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return {.bytes = resident * 4096, .descriptors = static_cast<std::uint64_t>(std::distance(begin(open), end(open)))};
+}
+
+// Everything, and opening again and again, for ARTESIAN_SOAK_SECONDS (an hour, say; a second if nobody asks): memory
+// and descriptors stay flat.
+TEST_P(StoreFiles, ASoakKeepsMemoryAndDescriptorsFlat) {
+  const char* text = std::getenv("ARTESIAN_SOAK_SECONDS");
+  const auto all = std::chrono::seconds(text != nullptr ? std::max(1L, std::strtol(text, nullptr, 10)) : 1);
+  options_.engine.memory_bytes = 2 * MiB;
+  ASSERT_TRUE(create_store(options_, false));
+  std::uint64_t rounds = 0, hits = 0;
+  std::mt19937_64 random(1);
+  const auto round = [&] {
+    const auto store = open();
+    const NamespaceId ns = store->open_namespace(some_fields(fmt::format("model {}", rounds % 8))).value();
+    OneByOne one(*store, ns);
+    for (int step = 0; step < 200; ++step) {
+      const std::uint64_t number = random() % 100;
+      if (random() % 2 == 0) one.put(number, 1 + random() % 100'000, random() % 3);
+      hits += one.get(random() % 100, {0, 1, 2}) == Outcome::hit ? 1 : 0;
+      if (step % 16 == 0) one.erase(number);
+      if (step % 16 == 1) one.pin(number);
+      if (step % 64 == 63) EXPECT_TRUE(store->flush());
+    }
+    if (rounds % 8 == 7) EXPECT_TRUE(store->erase_namespace(ns));
+    EXPECT_EQ(store->stats().corrupt, 0U);
+    ++rounds;
+  };
+  const auto run = [&](std::chrono::steady_clock::time_point until) {
+    do round();
+    while (std::chrono::steady_clock::now() < until && !HasFailure());
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  run(begin + all / 3);
+  const Footprint warm = footprint();
+  run(begin + all);
+  const Footprint end = footprint();
+  EXPECT_GT(hits, 10 * rounds);
+  EXPECT_EQ(end.descriptors, warm.descriptors);
+  fmt::print("{} openings, {} and then {} of memory, {} descriptors\n", rounds, format_size(warm.bytes),
+             format_size(end.bytes), end.descriptors);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep what was freed
+  EXPECT_LT(end.bytes, warm.bytes + warm.bytes / 10 + 8 * MiB) << "after " << rounds << " openings";
+#endif
 }
 
 // What the process that is killed has done, seen by the one that is left.

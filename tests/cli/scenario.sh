@@ -497,6 +497,44 @@ sys.exit(json.load(open("out"))["blocks"] != 2)' || bad "not two blocks: $(cat o
   want 1 "$artesian" store get --path "$dir" "${ns[@]}" hex:00ff back
 }
 
+scenario_store_care() {
+  local dir ns=(--weights sha256:77ab)
+  dir=$(mktemp -d "$tree/store-XXXXXX") && trap "rm -rf '$work' '$dir'" EXIT
+  for one in a b; do want 0 "$artesian" store init --path "$dir/$one" --size 24M --segment 1M --block-max 256K; done
+  head -c 200000 /dev/urandom >block
+  for i in $(seq 30); do "$artesian" store put --path "$dir/a" "${ns[@]}" "block$i" block >out 2>err || bad "put: $(cat err)"; done
+  for i in $(seq 2 30); do "$artesian" store rm --path "$dir/a" "${ns[@]}" "block$i" 2>err || bad "rm: $(cat err)"; done
+  want 0 "$artesian" store compact --path "$dir/a"
+  has out 'emptied'
+  want 0 "$artesian" store pin --path "$dir/a" "${ns[@]}" prompt block1
+  want 1 "$artesian" store pin --path "$dir/a" "${ns[@]}" prompt block2
+  has err 'block2: miss'
+  want 0 "$artesian" store pins --path "$dir/a"
+  has out '1 blocks'
+  has out 'prompt'
+  want 0 "$artesian" store unpin --path "$dir/a" "${ns[@]}" prompt
+  want 1 "$artesian" store unpin --path "$dir/a" "${ns[@]}" prompt
+  one_line
+  want 0 "$artesian" store repair --path "$dir/a"
+  has out '0 were bad'
+  want 0 "$artesian" store export --path "$dir/a" blocks
+  has out '1 blocks of 1 namespaces'
+  [ "$(stat -c %a blocks)" = 600 ] || bad "others may read the blocks"
+  want 1 "$artesian" store export --path "$dir/a" blocks
+  one_line
+  want 0 "$artesian" store import --path "$dir/b" blocks
+  has out '1 blocks of 1 namespaces were taken'
+  want 0 "$artesian" store get --path "$dir/b" "${ns[@]}" block1 back
+  cmp block back || bad "not the same bytes"
+  head -c 1000 blocks >short
+  want 2 "$artesian" store import --path "$dir/b" short
+  one_line
+  has err 'ends too soon'
+  want 0 "$artesian" store stat --path "$dir/a" --endurance 600T
+  has out 'rated for'
+  has out 'slow: nothing'
+}
+
 scenario_store_encrypted() {
   local dir ns=(--weights sha256:77ab)
   dir=$(mktemp -d "$tree/store-XXXXXX") && trap "rm -rf '$work' '$dir'" EXIT
@@ -526,6 +564,10 @@ scenario_store_encrypted() {
   want 0 "$artesian" store ls --path "$dir" --key-file key
   has out 'about'
   want 0 "$artesian" store verify --path "$dir" --key-file key
+  want 2 "$artesian" store export --path "$dir" --key-file key blocks
+  one_line
+  has err '--plain'
+  want 0 "$artesian" store export --path "$dir" --key-file key --plain blocks
 }
 
 scenario_artesiand() { # the daemon: shares a store, is asked while it runs, ends when told and is owned by one

@@ -33,6 +33,7 @@ from . import _artesian
 __all__ = [
     "Block",
     "Hints",
+    "NamedPin",
     "Namespace",
     "Outcome",
     "Pins",
@@ -333,6 +334,11 @@ class Pins:
             self._store.unpin(self._space, keys)
 
 
+class NamedPin(NamedTuple):
+    blocks: int
+    bytes: int
+
+
 class Namespace:
     """Blocks of one model, in one layout, for one tenant. `deadline`: seconds from now, 0 for none; `staged`: after
     demand reads."""
@@ -435,6 +441,18 @@ class Namespace:
         outcomes = _named(self._native.pin(self.id, keys))
         held = [key for key, outcome in zip(keys, outcomes) if outcome is Outcome.HIT]
         return Pins(self._native, self.id, held, outcomes)
+
+    def pin_named(self, name: str, keys: Sequence[Buffer]) -> list[Outcome]:
+        """Keeps blocks under a name, on flash, until unpin_named; more may be added later. Durable when it returns."""
+        return _named(self._native.pin_named(self.id, name, keys))
+
+    def unpin_named(self, name: str) -> bool:
+        """False if there was none of that name."""
+        return self._native.unpin_named(self.id, name)
+
+    def named_pins(self) -> dict[str, NamedPin]:
+        pins = self._native.named_pins()
+        return {name.decode(errors="replace"): NamedPin(blocks, size) for ns, name, blocks, size in pins if ns == self.id}
 
     def __iter__(self) -> Iterator[Block]:
         for key, parent, attributes, count, hints in self._native.list(self.id):

@@ -134,6 +134,38 @@ class StoreCase(unittest.TestCase):
             self.assertEqual(self.store.stats()["pinned"], 1)
         self.assertEqual(self.store.stats()["pinned"], 0)
 
+    def test_named_pins_stay_until_they_are_removed(self) -> None:
+        self.space.put([b"a", b"b"], [b"1", b"2" * 5000])
+        self.assertEqual(self.space.pin_named("prompt", [b"a", b"absent"]), [Outcome.HIT, Outcome.MISS])
+        self.assertEqual(self.space.pin_named("prompt", [b"b"]), [Outcome.HIT])
+        self.store.close()
+        self.store = artesian.Store(self.folder)
+        self.addCleanup(self.store.close)
+        self.space = self.store.namespace(weights="sha256:1", dtype="bf16")
+        self.assertEqual(self.space.named_pins(), {"prompt": (2, 5 * 4096)})
+        self.assertTrue(self.space.unpin_named("prompt"))
+        self.assertFalse(self.space.unpin_named("prompt"))
+
+    def test_an_encrypted_store_needs_its_key(self) -> None:
+        key = os.path.join(self.folder, "key")
+        with open(os.open(key, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(os.urandom(32))
+        name = os.path.join(self.folder, "sealed")
+        artesian.create(name, "32M", segment="1M", block_max="256K", key_file=key)
+        with artesian.Store(name, key_file=key) as store:
+            store.namespace(weights="sha256:1").put([b"a key of a block"], [b"transcript" * 1000])
+        with open(name, "rb") as file:
+            content = file.read()
+        self.assertNotIn(b"transcript", content)
+        self.assertNotIn(b"a key of a block", content)
+        with self.assertRaises(artesian.StoreError) as caught:
+            artesian.Store(name)
+        self.assertIn("encrypted", str(caught.exception))
+        with artesian.Store(name, key_file=key) as store:
+            buffer = bytearray(10_000)
+            self.assertEqual(store.namespace(weights="sha256:1").get([b"a key of a block"], [buffer]), [Outcome.HIT])
+            self.assertEqual(buffer, b"transcript" * 1000)
+
     def test_errors_are_a_sentence_and_a_code(self) -> None:
         with self.assertRaises(artesian.StoreError) as caught:
             self.store.namespace(weights="")
