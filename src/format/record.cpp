@@ -351,25 +351,61 @@ bool seal_payload(const RecordHeader& header, const SecretKey& key, Pieces<const
   return true;
 }
 
-Status open_payload(const RecordHeader& header, const Sealer& sealer, Pieces<std::byte> pieces) {
-  const auto key = sealer.key_of(header.scope, header.payload_nonce.opening);
-  if (!key) return fail(key.error());
-  const auto identity = identity_of(header);
-  AesGcm gcm;
-  std::uint64_t at = 0;
-  for (std::uint32_t i = 0; i < header.extent_count(); ++i) {
-    const Extent extent = header.extent(i);
-    bool well = gcm.begin_open(*key, nonce_of(header.payload_nonce, i), identity);
-    std::uint64_t bytes = 0;
-    for_each_part(pieces, at, extent.stored_bytes, [&](std::span<std::byte> part) {
-      well = well && gcm.add(part, part.data());
-      bytes += part.size();
-    });
-    if (!well || bytes != extent.stored_bytes || !gcm.end_open(extent.tag)) {
-      return fail(Code::corrupt, "extent {} of the record is not what was sealed under this key", i);
-    }
-    at += extent.stored_bytes;
+Result<PayloadCheck> PayloadCheck::begin(const RecordHeader& header, const Sealer* sealer) {
+  PayloadCheck check;
+  check.header_ = &header;
+  if (sealer != nullptr) {
+    const auto key = sealer->key_of(header.scope, header.payload_nonce.opening);
+    if (!key) return fail(key.error());
+    check.key_ = *key;
+    check.identity_ = identity_of(header);
+    check.gcm_ = std::make_unique<AesGcm>();
   }
+  check.good_ = check.next_extent();
+  return check;
+}
+
+// Those that are empty are good at once.
+bool PayloadCheck::next_extent() {
+  for (; extent_ < header_->extent_count(); ++extent_) {
+    now_ = header_->extent(extent_);
+    left_ = now_.stored_bytes;
+    crc_ = 0;
+    if (gcm_ != nullptr && !gcm_->begin_open(*key_, nonce_of(header_->payload_nonce, extent_), identity_)) return false;
+    if (left_ > 0) return true;
+    if (!end_extent()) return false;
+  }
+  return true;
+}
+
+bool PayloadCheck::end_extent() {
+  return gcm_ != nullptr ? gcm_->end_open(now_.tag) : crc_ == now_.crc;
+}
+
+bool PayloadCheck::add(std::span<std::byte> bytes) {
+  while (good_ && !bytes.empty()) {
+    if (extent_ == header_->extent_count()) return good_ = false;
+    const auto part = bytes.first(std::min<std::size_t>(left_, bytes.size()));
+    if (gcm_ != nullptr) {
+      good_ = gcm_->add(part, part.data());
+    } else {
+      crc_ = crc32c(part, crc_);
+    }
+    bytes = bytes.subspan(part.size());
+    left_ -= static_cast<std::uint32_t>(part.size());
+    if (left_ > 0 || !good_) continue;
+    good_ = end_extent();
+    ++extent_;
+    good_ = good_ && next_extent();
+  }
+  return good_;
+}
+
+Status open_payload(const RecordHeader& header, const Sealer& sealer, Pieces<std::byte> pieces) {
+  auto check = PayloadCheck::begin(header, &sealer);
+  if (!check) return fail(std::move(check.error()));
+  for (const auto& piece : pieces) check->add(piece);
+  if (!check->end()) return fail(Code::corrupt, "the record's payload is not what was sealed under this key");
   return {};
 }
 

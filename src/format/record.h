@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/gather.h"
@@ -83,6 +84,30 @@ RecordHeader parse_envelope(std::span<const std::byte> pages);
 // namespace, epoch and key, which are bound to it, and its nonce. False: there was no memory.
 [[nodiscard]] bool seal_payload(const RecordHeader& header, const SecretKey& key, Pieces<const std::byte> in,
                                 std::span<std::byte> out, std::span<Extent> extents);
+// Checks a payload as it comes, from the first byte to the last: CRCs, or with a sealer tags, and then what is added is
+// decrypted where it is. The header must outlive it.
+class PayloadCheck {
+ public:
+  // not_found if its namespace was erased.
+  static Result<PayloadCheck> begin(const RecordHeader& header, const Sealer* sealer);
+  // The next bytes. False if an extent that ends in them is not what it must be.
+  bool add(std::span<std::byte> bytes);
+  // Whether all of it was added, and good.
+  bool end() const { return good_ && extent_ == header_->extent_count(); }
+
+ private:
+  PayloadCheck() = default;
+  bool next_extent();
+  bool end_extent();
+
+  const RecordHeader* header_ = nullptr;
+  std::optional<SecretKey> key_;  // of a sealed one
+  std::vector<std::byte> identity_;
+  std::unique_ptr<AesGcm> gcm_;
+  Extent now_;
+  std::uint32_t extent_ = 0, left_ = 0, crc_ = 0;
+  bool good_ = true;
+};
 // Decrypts a sealed record's payload where it is. corrupt if it is not what was sealed: its bytes are of no use then.
 Status open_payload(const RecordHeader& header, const Sealer& sealer, Pieces<std::byte> pieces);
 

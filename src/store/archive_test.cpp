@@ -45,7 +45,9 @@ class StoreCare : public testing::TestWithParam<bool> {
 TEST_P(StoreCare, CompactEmptiesWhatIsSparseAndLosesNothing) {
   for (std::uint64_t i = 0; i < 36; ++i) ASSERT_EQ(one_->put(i, 60'000), Outcome::stored);
   for (std::uint64_t i = 0; i < 36; ++i) {
-    if (i % 3 != 0) ASSERT_EQ(one_->erase(i), Outcome::hit);
+    if (i % 3 != 0) {
+      ASSERT_EQ(one_->erase(i), Outcome::hit);
+    }
   }
   ASSERT_TRUE(engine_->flush());
   const StoreStats before = engine_->stats();

@@ -65,8 +65,8 @@ Engine::Engine(Device& device, const Clock& clock, EngineSettings settings, Open
       segments_(opened.paths),
       old_slots_(opened.old_slots.begin(), opened.old_slots.end()),
       generation_(opened.generation),
-      named_(std::move(opened.pins)),
-      reclaims_(opened.paths.size()) {
+      reclaims_(opened.paths.size()),
+      named_(std::move(opened.pins)) {
   for (const OpenedPath& path : opened.paths) {
     block_bytes_max_ = std::min(block_bytes_max_, path.superblock.block_bytes_max);
   }

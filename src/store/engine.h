@@ -45,6 +45,7 @@ struct EngineSettings {
   std::uint32_t put_queue_max = 1024;          // puts that wait; more are shed
   std::uint64_t write_bytes_per_day = 0;       // the store's budget from now on; 0: the one that it has
   std::uint64_t unix_ms = 0;                   // time of the opening; 0: not known, and bytes a day neither
+  std::uint64_t part_bytes_min = 256 * KiB;    // a read of two such parts or more, alone, is split: see queue_split
   std::uint64_t buffer_bytes_max = 256 * MiB;
   double pinned_share_max = 0.25;  // of a store's bytes
   std::uint64_t memory_bytes = 0;  // of the memory tier, bookkeeping included
@@ -127,6 +128,8 @@ class Engine final : public Store {
     std::uint64_t ticket = 0;  // of writes: see flush
   };
   struct GetOp;
+  struct SplitGet;
+  struct PartOp;
   struct PutOp;
   struct HeaderOp;
   struct SealOp;
@@ -219,6 +222,7 @@ class Engine final : public Store {
   Outcome begin_get(const Namespace& ns, Get& item, const Batch& batch, const std::shared_ptr<Pending>& pending,
                     std::shared_ptr<const MemoryBlock>& in_memory);
   Outcome begin_stage(const Namespace& ns, Probe& item, const Batch& batch, const std::shared_ptr<Pending>& pending);
+  bool queue_split(IoClass io_class, std::unique_ptr<GetOp>& op);
   void queue_get(const Namespace& ns, const BlockLocation& location, const Batch& batch, std::unique_ptr<GetOp> op);
 
   // engine_put.cpp

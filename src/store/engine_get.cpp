@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <mutex>
 
 #include "store/engine.h"
 
@@ -28,9 +29,12 @@ struct Engine::GetOp final : Engine::Op {
   bool prepare(Engine& engine) override;
   bool plan_direct(std::uint64_t alignment);
   void check(Engine& engine) override;
-  Outcome verify(Engine& engine);
+  void verify(Engine& engine);
+  Outcome begin_verify(Engine& engine);
+  Outcome end_verify(Engine& engine);
   bool finish(Engine& engine) override;
   void give_up(Engine& engine, Outcome why) override;
+  void take_payload(std::span<std::byte> bytes);
   void wipe();
   void end(Engine& engine, Outcome what);
 
@@ -48,6 +52,9 @@ struct Engine::GetOp final : Engine::Op {
   std::uint64_t direct_bytes = 0;           // of the payload that the device puts into the caller's memory
   Outcome outcome = Outcome::none;
   bool retried = false;
+  std::optional<RecordHeader> record;  // when it has come, and is the block's
+  std::optional<PayloadCheck> payload;
+  std::uint64_t unchecked = 0;  // bytes of the payload
 };
 
 // Puts the caller's memory between header and tail; false if it is not fit for that.
@@ -86,40 +93,57 @@ bool Engine::GetOp::prepare(Engine& engine) {
 }
 
 void Engine::GetOp::check(Engine& engine) {
-  outcome = status ? verify(engine) : status.error().code == Code::corrupt ? Outcome::corrupt : Outcome::failed;
+  if (!status) {
+    outcome = status.error().code == Code::corrupt ? Outcome::corrupt : Outcome::failed;
+  } else {
+    verify(engine);
+  }
   if (outcome != Outcome::hit) wipe();
 }
 
-Outcome Engine::GetOp::verify(Engine& engine) {
-  const auto record = parse_record(buffer.span().first(header_bytes()), engine.store_, engine.sealer_.get());
-  if (!record && record.error().code == Code::not_found) return Outcome::miss;  // erased meanwhile, with its namespace
-  if (!record || record->kind != RecordKind::block) return Outcome::corrupt;
-  const bool same = record->segment == number_in_path && record->page == location.page &&
-                    record->sequence == sequence && record->pages() == location.pages &&
-                    (record->codec != 0) == location.coded && record->ns == ns && record->epoch == epoch &&
-                    std::ranges::equal(record->key, item.key);
+void Engine::GetOp::verify(Engine& engine) {
+  outcome = begin_verify(engine);
+  for (const auto& piece : std::span(pieces).subspan(1)) take_payload(piece);
+  if (outcome == Outcome::none) outcome = end_verify(engine);
+}
+
+// The header, when it is there. none: so far it is the block that was asked for, and there is room for it.
+Outcome Engine::GetOp::begin_verify(Engine& engine) {
+  auto parsed = parse_record(buffer.span().first(header_bytes()), engine.store_, engine.sealer_.get());
+  if (!parsed && parsed.error().code == Code::not_found) return Outcome::miss;  // erased meanwhile, with its namespace
+  if (!parsed || parsed->kind != RecordKind::block) return Outcome::corrupt;
+  const bool same = parsed->segment == number_in_path && parsed->page == location.page &&
+                    parsed->sequence == sequence && parsed->pages() == location.pages &&
+                    (parsed->codec != 0) == location.coded && parsed->ns == ns && parsed->epoch == epoch &&
+                    std::ranges::equal(parsed->key, item.key);
   if (!same) return Outcome::corrupt;
+  record = std::move(*parsed);
   if (staged != nullptr) {
     if (!engine.memory_.takes(record->raw_bytes)) return Outcome::rejected;
     own_memory = std::make_unique_for_overwrite<std::byte[]>(record->raw_bytes);
     own.buffer = {own_memory.get(), record->raw_bytes};
   }
   if (record->raw_bytes > bytes_of(room())) return Outcome::invalid;
-  std::vector<std::span<std::byte>> stored;
-  for (std::uint64_t left = record->stored_bytes; const auto& piece : std::span(pieces).subspan(1)) {
-    stored.push_back(piece.first(std::min<std::uint64_t>(left, piece.size())));
-    left -= stored.back().size();
-  }
-  std::vector<std::span<const std::byte>> payload(stored.begin(), stored.end());
-  if (engine.sealer_ != nullptr) {
-    const auto opened = open_payload(*record, *engine.sealer_, stored);
-    if (!opened) return opened.error().code == Code::not_found ? Outcome::miss : Outcome::corrupt;
-  } else if (!verify_payload(*record, payload)) {
-    return Outcome::corrupt;
-  }
+  auto checked = PayloadCheck::begin(*record, engine.sealer_.get());
+  if (!checked) return checked.error().code == Code::not_found ? Outcome::miss : Outcome::failed;
+  payload.emplace(std::move(*checked));
+  unchecked = record->stored_bytes;
+  return Outcome::none;
+}
+
+// The next bytes of the payload, in order.
+void Engine::GetOp::take_payload(std::span<std::byte> bytes) {
+  if (outcome != Outcome::none) return;
+  const auto own_part = bytes.first(std::min<std::uint64_t>(unchecked, bytes.size()));
+  unchecked -= own_part.size();
+  if (!payload->add(own_part)) outcome = Outcome::corrupt;
+}
+
+Outcome Engine::GetOp::end_verify(Engine& engine) {
+  if (!payload->end()) return Outcome::corrupt;
   if (location.coded) {
-    if (!engine.codecs_.decode(*record, payload.front(), room())) return Outcome::corrupt;
-    payload.assign(room().begin(), room().end());
+    const auto coded = buffer.span().subspan(header_bytes(), record->stored_bytes);
+    if (!engine.codecs_.decode(*record, coded, room())) return Outcome::corrupt;
   } else if (record->stored_bytes > direct_bytes) {
     const auto rest = buffer.span().subspan(header_bytes(), record->stored_bytes - direct_bytes);
     copy_in(rest, room(), direct_bytes);
@@ -129,7 +153,8 @@ Outcome Engine::GetOp::verify(Engine& engine) {
   if (staged != nullptr) {
     copy = own_block(key, ns, epoch, item.key, std::move(own_memory), item.bytes);
   } else if (keep) {
-    copy = copy_block(key, ns, epoch, item.key, payload, item.bytes);
+    const std::vector<std::span<const std::byte>> data(room().begin(), room().end());
+    copy = copy_block(key, ns, epoch, item.key, data, item.bytes);
   }
   return Outcome::hit;
 }
@@ -215,7 +240,113 @@ void Engine::queue_get(const Namespace& ns, const BlockLocation& location, const
   op->epoch = ns.slot.epoch;
   op->deadline = batch.deadline;
   const bool demand = batch.urgency == Urgency::demand && op->staged == nullptr;
-  queue(demand ? IoClass::demand : IoClass::staged, std::move(op));
+  const IoClass io_class = demand ? IoClass::demand : IoClass::staged;
+  if (!queue_split(io_class, op)) queue(io_class, std::move(op));
+}
+
+// A get that is read in parts, so that the first ones are checked while the others come.
+struct Engine::SplitGet {
+  struct Part {
+    std::uint64_t from = 0;  // in the record
+    std::vector<std::span<std::byte>> pieces;
+    bool there = false;
+  };
+  // That part has come, or could not: it is looked at, and those behind it that came before.
+  void arrived(Engine& engine, std::size_t part, const Status& status);
+  void look(Engine& engine, const Part& part) const;
+
+  std::unique_ptr<GetOp> get;
+  std::uint32_t left = 0;           // parts that have not ended; under the engine's lock, as the next
+  std::optional<Outcome> given_up;  // since one of them was
+  std::mutex mutex;                 // guards what is below, and the get while it is checked
+  std::vector<Part> parts;
+  std::size_t looked_at = 0;
+};
+
+void Engine::SplitGet::arrived(Engine& engine, std::size_t part, const Status& status) {
+  const std::lock_guard lock(mutex);
+  if (!status && get->status) get->status = status;
+  parts[part].there = true;
+  for (; looked_at < parts.size() && parts[looked_at].there; ++looked_at) {
+    if (get->status) look(engine, parts[looked_at]);
+  }
+  if (looked_at < parts.size()) return;
+  if (!get->status) {
+    get->outcome = get->status.error().code == Code::corrupt ? Outcome::corrupt : Outcome::failed;
+  } else if (get->outcome == Outcome::none) {
+    get->outcome = get->end_verify(engine);
+  }
+  if (get->outcome != Outcome::hit) get->wipe();
+}
+
+void Engine::SplitGet::look(Engine& engine, const Part& part) const {
+  std::span<const std::span<std::byte>> payload = part.pieces;
+  if (part.from == 0) {
+    get->outcome = get->begin_verify(engine);
+    payload = payload.subspan(1);
+  }
+  for (const auto& piece : payload) get->take_payload(piece);
+}
+
+struct Engine::PartOp final : Engine::Op {
+  PartOp(std::shared_ptr<SplitGet> of_get, std::size_t of_part) : split(std::move(of_get)), part(of_part) {}
+
+  bool prepare(Engine&) override {
+    request.file = split->get->request.file;
+    request.offset = split->get->request.offset + split->parts[part].from;
+    pieces = split->parts[part].pieces;
+    return true;
+  }
+  void check(Engine& engine) override { split->arrived(engine, part, status); }
+  bool finish(Engine& engine) override {
+    end(engine);
+    return true;
+  }
+  void give_up(Engine& engine, Outcome why) override {
+    split->given_up = why;
+    end(engine);
+  }
+  void end(Engine& engine) {
+    if (--split->left > 0) return;
+    if (!split->given_up) return engine.complete(std::move(split->get));  // which may read it once more, in one
+    split->get->buffer.give_back();
+    split->get->give_up(engine, *split->given_up);
+  }
+
+  std::shared_ptr<SplitGet> split;
+  std::size_t part = 0;
+};
+
+// Only where nobody else reads: the device would have enough to do then. False: it is to be read in one.
+bool Engine::queue_split(IoClass io_class, std::unique_ptr<GetOp>& op) {
+  constexpr std::uint64_t parts_max = 8;
+  const std::uint64_t all = op->header_bytes() + op->payload_bytes();
+  const bool alone = at_device_[static_cast<std::size_t>(IoClass::demand)] == 0 &&
+                     queues_[static_cast<std::size_t>(IoClass::demand)].empty();
+  if (io_class != IoClass::demand || !alone || all < 2 * settings_.part_bytes_min || op->location.coded) return false;
+  op->request.io_class = io_class;
+  if (!op->prepare(*this)) return false;
+  if (op->direct_bytes == 0) {
+    op->buffer.give_back();
+    return false;
+  }
+  auto split = std::make_shared<SplitGet>();
+  split->get = std::move(op);
+  const GetOp& get = *split->get;
+  const std::uint64_t size =
+      std::max({settings_.part_bytes_min, get.header_bytes(), align_up((all + parts_max - 1) / parts_max, store_page)});
+  for (std::uint64_t from = 0; from < all; from += size) {
+    SplitGet::Part& part = split->parts.emplace_back(SplitGet::Part{.from = from});
+    for_each_part(Pieces<std::byte>(get.pieces), from, std::min(size, all - from),
+                  [&](auto piece) { part.pieces.push_back(piece); });
+  }
+  split->left = static_cast<std::uint32_t>(split->parts.size());
+  for (std::size_t i = 0; i < split->parts.size(); ++i) {
+    auto part = std::make_unique<PartOp>(split, i);
+    part->deadline = get.deadline;
+    queue(io_class, std::move(part));
+  }
+  return true;
 }
 
 Outcome Engine::begin_stage(const Namespace& ns, Probe& item, const Batch& batch,

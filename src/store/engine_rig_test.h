@@ -64,6 +64,7 @@ class StoreKind {
   }
   // For an opening: each draws other randomness.
   EngineSettings settings(EngineSettings settings = {}) {
+    settings.part_bytes_min = 8 * KiB;  // so that reads are split here, too
     if (!encrypted_) return settings;
     StoreKeys keys{.key = key_, .randomness = {}};
     const std::uint64_t opening = ++openings_;

@@ -44,7 +44,6 @@ Function next_of(const char* name) {
     return next arguments;                                         \
   }
 
-ARTESIAN_FAILING(int, flock, (int fd, int operation) noexcept, (fd, operation))
 ARTESIAN_FAILING(int, ftruncate, (int fd, off_t bytes) noexcept, (fd, bytes))
 ARTESIAN_FAILING(int, fallocate, (int fd, int mode, off_t from, off_t bytes), (fd, mode, from, bytes))
 ARTESIAN_FAILING(int, fdatasync, (int fd), (fd))
@@ -159,7 +158,7 @@ TEST_P(NthCall, LeavesRightBlocksOrNone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, NthCall, testing::Bool(),
-                         [](const testing::TestParamInfo<bool>& info) { return info.param ? "Threads" : "Ring"; });
+                         [](const testing::TestParamInfo<bool>& of) { return of.param ? "Threads" : "Ring"; });
 
 }  // namespace
 }  // namespace artesian

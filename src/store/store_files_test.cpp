@@ -232,9 +232,13 @@ TEST_P(StoreFiles, ASoakKeepsMemoryAndDescriptorsFlat) {
       hits += one.get(random() % 100, {0, 1, 2}) == Outcome::hit ? 1 : 0;
       if (step % 16 == 0) one.erase(number);
       if (step % 16 == 1) one.pin(number);
-      if (step % 64 == 63) EXPECT_TRUE(store->flush());
+      if (step % 64 == 63) {
+        EXPECT_TRUE(store->flush());
+      }
     }
-    if (rounds % 8 == 7) EXPECT_TRUE(store->erase_namespace(ns));
+    if (rounds % 8 == 7) {
+      EXPECT_TRUE(store->erase_namespace(ns));
+    }
     EXPECT_EQ(store->stats().corrupt, 0U);
     ++rounds;
   };
