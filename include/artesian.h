@@ -201,8 +201,9 @@ ARTESIAN_API size_t artesian_longest_prefix(artesian_store* store, uint32_t ns, 
 ARTESIAN_API artesian_code artesian_pin(artesian_store* store, uint32_t ns, artesian_key_item* items, size_t count);
 ARTESIAN_API artesian_code artesian_unpin(artesian_store* store, uint32_t ns, const artesian_bytes* keys, size_t count);
 
-/* Pins with a name, of 1 to 64 bytes: on flash, until they are removed or their namespace is erased. Blocks are added to
- * one that is there; of those whose outcome is ARTESIAN_HIT pin and block are durable when this returns ARTESIAN_OK. */
+/* Pins with a name, of 1 to 64 bytes: on flash, until they are removed or their namespace is erased. Blocks are added
+ * to one that is there; of those whose outcome is ARTESIAN_HIT pin and block are durable when this returns ARTESIAN_OK.
+ */
 ARTESIAN_API artesian_code artesian_pin_named(artesian_store* store, uint32_t ns, const char* name,
                                               artesian_key_item* items, size_t count);
 /* ARTESIAN_NOT_FOUND if there is none of that name. */

@@ -2,6 +2,7 @@
 // lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>

@@ -532,7 +532,6 @@ scenario_store_care() {
   has err 'ends too soon'
   want 0 "$artesian" store stat --path "$dir/a" --endurance 600T
   has out 'rated for'
-  has out 'slow: nothing'
 }
 
 scenario_store_encrypted() {
