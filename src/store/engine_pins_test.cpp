@@ -32,7 +32,14 @@ class EnginePins : public testing::TestWithParam<bool> {
     return outcomes;
   }
   void fill(std::uint64_t first) {  // all of the store, more than once
-    for (std::uint64_t i = 0; i < 80; ++i) ASSERT_EQ(one_->put(first + i, 60'000), Outcome::stored);
+    for (std::uint64_t i = 0; i < 80; ++i) {
+      // While pinned blocks are carried out of the last segments of so small a store, a put may be shed, once.
+      if (const Outcome once = one_->put(first + i, 60'000); once == Outcome::rejected) {
+        ASSERT_EQ(one_->put(first + i, 60'000), Outcome::stored);
+      } else {
+        ASSERT_EQ(once, Outcome::stored);
+      }
+    }
   }
 
   StoreKind kind_{GetParam()};
