@@ -225,11 +225,11 @@ package_into() {
 
 setup_python_locked() {
   local folder="$ARTESIAN_CACHE/python" wanted
-  wanted="scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION mypy==$MYPY_VERSION"
+  wanted="scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION mypy==$MYPY_VERSION openai==$OPENAI_VERSION"
   venv_ready "$folder"
   if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$wanted" ]; then
     # shellcheck disable=SC2086  # a list of names
-    watched "$folder.log" "fetching the build tools of the Python package" "$folder/bin/python" -m pip install --no-input \
+    watched "$folder.log" "fetching what builds and tests the Python package" "$folder/bin/python" -m pip install --no-input \
       --disable-pip-version-check $wanted || die "what builds the Python package could not be fetched from PyPI (above)"
     printf '%s' "$wanted" >"$folder/artesian-has"
   fi
@@ -306,6 +306,21 @@ setup_sglang() {
   with_lock "sglang-$SGLANG_VERSION" beside_vllm "sglang-$SGLANG_VERSION" "$SGLANG_PACKAGES"
   export ARTESIAN_SGLANG_PYTHON="$BESIDE"
   note "SGLang: $ARTESIAN_SGLANG_PYTHON"
+}
+
+setup_hearth_locked() {
+  local folder="$ARTESIAN_CACHE/hearth"
+  [ "$(cat "$folder/artesian-has" 2>/dev/null)" = "$HEARTH_LLM_VERSION" ] && return
+  venv_ready "$folder"
+  watched "$folder.log" "fetching hearth" "$folder/bin/python" -m pip install --no-deps --no-input \
+    --disable-pip-version-check "hearth-llm==$HEARTH_LLM_VERSION" || die "hearth-llm could not be fetched from PyPI (above)"
+  printf '%s' "$HEARTH_LLM_VERSION" >"$folder/artesian-has"
+}
+
+# setup_hearth: the program that `artesian bench gateway` compares with, where it looks for it.
+setup_hearth() {
+  with_lock hearth setup_hearth_locked
+  note "hearth: $ARTESIAN_CACHE/hearth/bin/hearth"
 }
 
 setup_model_locked() {

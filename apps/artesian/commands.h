@@ -82,6 +82,7 @@ Action setup_stat(CLI::App& command, const Context& context);
 Action setup_inspect(CLI::App& command, const Context& context);
 Action setup_bench_device(CLI::App& command, const Context& context);
 Action setup_bench_store(CLI::App& command, const Context& context);
+Action setup_bench_gateway(CLI::App& command, const Context& context);
 Action setup_bench_policy(CLI::App& command, const Context& context);
 Action setup_bench_weights(CLI::App& command, const Context& context);
 Action setup_store_init(CLI::App& command, const Context& context);

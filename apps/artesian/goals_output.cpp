@@ -6,8 +6,9 @@ namespace artesian::cli {
 
 Result<int> print_beside_goals(const GoalsOutput& output, std::span<const bench::GoalFigure> figures,
                                std::string_view text, std::string_view measured_json) {
-  const auto goals = bench::goals_of(output.section);
+  auto goals = bench::goals_of(output.section);
   if (!goals) return fail(goals.error());
+  if (output.wanted) std::erase_if(*goals, [&](const bench::Goal& goal) { return !output.wanted(goal); });
   const auto table = bench::set_beside(*goals, figures);
   if (!table) return fail(table.error());
   if (output.json) {

@@ -2,6 +2,7 @@
 // exit code that says whether all were met.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +16,8 @@ struct GoalsOutput {
   std::string_view section;        // of goals.json
   std::string_view measured_name;  // of the JSON object's members
   std::string_view goals_name;
-  bool json = false, check = false;  // check: a missed goal is exit code 1
+  bool json = false, check = false;                     // check: a missed goal is exit code 1
+  std::function<bool(const bench::Goal&)> wanted = {};  // of the section's; none given: all
 };
 
 // `text` and `measured_json` are what was measured.

@@ -36,6 +36,7 @@ struct ServeOptions {
   std::uint64_t kv_bytes = 0, memory = 0, staging_bytes = 4 * GiB, write_bytes_per_day = 0;
   std::string kv_path, key_file, upstream, slot_folder, staging_parent = "/dev/shm", host, api_key_file;
   std::optional<std::uint16_t> port;  // 0: one that is free
+  std::uint32_t silence_seconds = 900;
   bool share = false, quiet = false;
 };
 
@@ -59,14 +60,24 @@ Status add_keys(const std::string& path, std::vector<std::string>& keys) {
   return {};
 }
 
-Result<std::unique_ptr<Store>> open_kv(const Context& context, const ServeOptions& options) {
-  std::string path = options.kv_path;
-  if (path.empty()) {
-    path = context.cache_dir + "/artesian/kv";
-    std::error_code error;
-    std::filesystem::create_directories(path, error);
-    if (error) return fail(Code::rejected, "{}: cannot be made: {}", path, error.message());
-  }
+// Where something is remembered beside the store; of one on a block device in the cache folder.
+std::string beside(const Context& context, const std::string& kv_path, const std::string& what) {
+  std::error_code error;
+  if (std::filesystem::is_directory(kv_path, error)) return kv_path + "/artesian." + what;
+  if (std::filesystem::is_block_file(kv_path, error)) return context.cache_dir + "/artesian/kv." + what;
+  return kv_path + "." + what;
+}
+
+Result<std::string> kv_path_of(const Context& context, const ServeOptions& options) {
+  if (!options.kv_path.empty()) return options.kv_path;
+  std::string path = context.cache_dir + "/artesian/kv";
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return fail(Code::rejected, "{}: cannot be made: {}", path, error.message());
+  return path;
+}
+
+Result<std::unique_ptr<Store>> open_kv(const std::string& path, const ServeOptions& options) {
   StoreFilesOptions files;
   files.paths = {{.path = path, .bytes = options.kv_bytes}};
   files.geometry.block_bytes_max = block_bytes_aim;
@@ -139,12 +150,11 @@ Result<Plan> make_plan(const Context& context, const ServeOptions& options, cons
 // The running parts, in the order in which they can be taken down again.
 class Service {
  public:
-  Service(const ServeOptions& options, Plan plan, Staging& staging, Store& store, ThreadExecutor& worker)
+  Service(GatewaySettings settings, Plan plan, Staging& staging, Store& store, ThreadExecutor& worker)
       : plan_(std::move(plan)),
         signals_(loop_, SIGINT, SIGTERM),
         front_(loop_.get_executor(), HttpLimits{},
                [this](Stream& client, Request& request) { return gateway_->handle(client, request); }) {
-    GatewaySettings settings = settings_of(options, plan_);
     settings.attached = [this] {
       if (server_) server_->was_ready();
     };
@@ -166,16 +176,6 @@ class Service {
   }
 
  private:
-  static GatewaySettings settings_of(const ServeOptions& options, const Plan& plan) {
-    GatewaySettings settings;
-    settings.api_keys = plan.api_keys;
-    if (!plan.api_keys.empty()) settings.authorization = "Bearer " + plan.api_keys.front();
-    settings.share_between_tenants = options.share;
-    settings.write_bytes_per_day = options.write_bytes_per_day;
-    if (!options.quiet) settings.report = say;
-    return settings;
-  }
-
   Task<void> run_server() {
     const std::string socket = plan_.server->arguments.empty() ? "" : socket_path();
     ServerProcess::Events events;
@@ -216,6 +216,20 @@ class Service {
   Front front_;
 };
 
+GatewaySettings settings_of(const Context& context, const ServeOptions& options, const Plan& plan,
+                            const std::string& kv_path) {
+  GatewaySettings settings;
+  settings.http.silence_max = std::chrono::seconds(options.silence_seconds);
+  settings.api_keys = plan.api_keys;
+  if (!plan.api_keys.empty()) settings.authorization = "Bearer " + plan.api_keys.front();
+  settings.share_between_tenants = options.share;
+  settings.write_bytes_per_day = options.write_bytes_per_day;
+  settings.fingerprints = beside(context, kv_path, "models");
+  settings.pins = beside(context, kv_path, "pins");
+  if (!options.quiet) settings.report = say;
+  return settings;
+}
+
 Result<int> serve(const Context& context, const ServeOptions& options) {
   if (options.upstream.empty() == context.after_dashes.empty()) {
     return fail(Code::invalid, "serve: name the server after --, or one that runs already with --upstream: {}",
@@ -226,11 +240,14 @@ Result<int> serve(const Context& context, const ServeOptions& options) {
   if (!staging) return fail(std::move(staging.error()));
   auto plan = make_plan(context, options, *staging);
   if (!plan) return fail(std::move(plan.error()));
-  auto store = open_kv(context, options);
+  const auto path = kv_path_of(context, options);
+  if (!path) return fail(path.error());
+  auto store = open_kv(*path, options);
   if (!store) return fail(std::move(store.error()));
   auto worker = ThreadExecutor::open(worker_threads);
   if (!worker) return fail(std::move(worker.error()));
-  Service service(options, std::move(*plan), *staging, **store, **worker);
+  GatewaySettings settings = settings_of(context, options, *plan, *path);
+  Service service(std::move(settings), std::move(*plan), *staging, **store, **worker);
   auto exit_code = service.run();
   worker->reset();  // what it still does ends while the loop that it answers to is there
   if (auto flushed = (*store)->flush(); !flushed) say(flushed.error().message);
@@ -258,6 +275,11 @@ Action setup_serve(CLI::App& command, const Context& context) {
   command.add_option("--staging", options->staging_parent, "Folder in memory for slot files on their way")
       ->capture_default_str();
   add_size(command, "--staging-size", options->staging_bytes, "The most that lies there")->default_str("4G");
+  command
+      .add_option("--server-silence", options->silence_seconds,
+                  "Seconds for which the server may say nothing in the middle of a request; then it is an error")
+      ->check(CLI::Range(1U, 86400U))
+      ->capture_default_str();
   command.add_flag("--share", options->share, "Contexts of one API key may be found by others");
   command.add_flag("--quiet", options->quiet, "Say only what goes wrong");
   set_examples(command,

@@ -268,23 +268,28 @@ SlotFile write_slot_file(const SlotLayout& layout, std::uint32_t streams, std::s
   return file;
 }
 
-std::vector<std::span<std::byte>> block_places(const SlotFile& file, std::span<std::byte> out, std::size_t first,
-                                               std::size_t used, std::size_t count, std::span<std::byte> scratch) {
+std::vector<SlotPart> block_parts(const SlotFile& file, std::size_t first, std::size_t used, std::size_t count) {
   assert(used <= count && first + used <= file.tokens.size());
-  std::vector<std::span<std::byte>> places;
+  std::vector<SlotPart> parts;
+  std::uint64_t from = 0;
   for (std::size_t index = 0; index < file.arrays.size(); ++index) {
     const std::uint64_t row_bytes = array_at(file.layout, index).row_bytes;
-    places.push_back(out.subspan(file.arrays[index] + first * row_bytes, used * row_bytes));
-    if (used < count) places.push_back(scratch.first((count - used) * row_bytes));
+    parts.push_back({.from = from, .to = file.arrays[index] + first * row_bytes, .bytes = used * row_bytes});
+    from += count * row_bytes;
   }
-  return places;
+  return parts;
 }
 
-std::uint64_t scratch_bytes(const SlotLayout& layout, std::size_t tokens) {
-  std::uint64_t widest = 0;
-  for (const auto& array : layout.keys) widest = std::max(widest, array.row_bytes);
-  for (const auto& array : layout.values) widest = std::max(widest, array.row_bytes);
-  return widest * tokens;
+std::vector<SlotPart> parts_beside_rows(const SlotFile& file) {
+  std::vector<SlotPart> parts;
+  std::uint64_t at = 0;
+  for (std::size_t index = 0; index < file.arrays.size(); ++index) {
+    parts.push_back({.from = at, .to = at, .bytes = file.arrays[index] - at});
+    at = file.arrays[index] + file.tokens.size() * array_at(file.layout, index).row_bytes;
+  }
+  const std::uint64_t end = slot_file_bytes(file.layout, file.streams, file.tokens.size());
+  if (at < end) parts.push_back({.from = at, .to = at, .bytes = end - at});
+  return parts;
 }
 
 }  // namespace artesian

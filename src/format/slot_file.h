@@ -64,11 +64,15 @@ std::uint64_t slot_file_bytes(const SlotLayout& layout, std::uint32_t streams, s
 SlotFile write_slot_file(const SlotLayout& layout, std::uint32_t streams, std::span<const Token> tokens,
                          std::span<std::byte> out);
 
-// Where the rows of a block of `count` tokens, of which the first `used` are wanted, belong in `out`: the pieces to
-// fill with a block's bytes in order. Rows that are not wanted go to `scratch`, which has room for those of one array.
-std::vector<std::span<std::byte>> block_places(const SlotFile& file, std::span<std::byte> out, std::size_t first,
-                                               std::size_t used, std::size_t count, std::span<std::byte> scratch);
-// How much that is at most.
-std::uint64_t scratch_bytes(const SlotLayout& layout, std::size_t tokens);
+// Bytes that go from one place to another.
+struct SlotPart {
+  std::uint64_t from = 0, to = 0, bytes = 0;
+};
+
+// Where the rows of a block of `count` tokens, of which the first `used` are wanted, belong: from offsets in the block
+// to offsets in the file.
+std::vector<SlotPart> block_parts(const SlotFile& file, std::size_t first, std::size_t used, std::size_t count);
+// What of a file that write_slot_file() wrote is not rows; from and to are the same.
+std::vector<SlotPart> parts_beside_rows(const SlotFile& file);
 
 }  // namespace artesian

@@ -51,10 +51,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   require(block.size() == count * file->layout.token_bytes());
   std::vector<std::byte> again(slot_file_bytes(file->layout, file->streams, count));
   const SlotFile written = write_slot_file(file->layout, file->streams, file->tokens, again);
-  std::size_t at = 0;
-  for (const auto place : block_places(written, again, 0, count, count, {})) {
-    std::memcpy(place.data(), block.data() + at, place.size());
-    at += place.size();
+  for (const SlotPart& part : block_parts(written, 0, count, count)) {
+    require(part.from + part.bytes <= block.size() && part.to + part.bytes <= again.size());
+    std::memcpy(again.data() + part.to, block.data() + part.from, part.bytes);
   }
   const auto read = parse_slot_file(again, "again");
   require(read && read->tokens == file->tokens && read->layout == file->layout && read->rows.empty());

@@ -61,12 +61,8 @@ std::vector<std::byte> gathered(const std::vector<std::span<const std::byte>>& p
   return bytes;
 }
 
-void scatter(std::span<const std::byte> bytes, const std::vector<std::span<std::byte>>& places) {
-  for (const auto place : places) {
-    std::memcpy(place.data(), bytes.data(), place.size());
-    bytes = bytes.subspan(place.size());
-  }
-  EXPECT_TRUE(bytes.empty());
+void scatter(std::span<const std::byte> block, const std::vector<SlotPart>& parts, std::span<std::byte> out) {
+  for (const SlotPart& part : parts) std::memcpy(out.data() + part.to, block.data() + part.from, part.bytes);
 }
 
 TEST(SlotFile, IsReadAsTheServerWroteIt) {
@@ -94,7 +90,7 @@ TEST(SlotFile, Version3AndPlainTokensAreKnown) {
   EXPECT_TRUE(file->rows.empty());
   std::vector<std::byte> again(slot_file_bytes(file->layout, file->streams, 2));
   const auto written = write_slot_file(file->layout, file->streams, file->tokens, again);
-  scatter(gathered(block_pieces(*file, words.bytes(), 0, 2)), block_places(written, again, 0, 2, 2, {}));
+  scatter(gathered(block_pieces(*file, words.bytes(), 0, 2)), block_parts(written, 0, 2, 2), again);
   EXPECT_EQ(again, words.bytes());
 }
 
@@ -120,10 +116,14 @@ TEST(SlotFile, AnyPrefixIsPutTogetherFromBlocks) {
     const SlotFile shorter = write_slot_file(small_layout(), 4, kept, out);
     for (std::size_t first = 0; first < prefix; first += 4) {
       const std::size_t count = std::min<std::size_t>(4, tokens.size() - first);
-      std::vector<std::byte> scratch(scratch_bytes(small_layout(), count));
       scatter(gathered(block_pieces(file, whole, first, count)),
-              block_places(shorter, out, first, std::min(count, prefix - first), count, scratch));
+              block_parts(shorter, first, std::min(count, prefix - first), count), out);
     }
+    // Rows and what lies beside them are all of the file.
+    std::vector<std::byte> twin(out.size());
+    scatter(out, parts_beside_rows(shorter), twin);
+    scatter(gathered(block_pieces(shorter, out, 0, prefix)), block_parts(shorter, 0, prefix, prefix), twin);
+    EXPECT_EQ(twin, out);
     const auto read = parse_slot_file(out, "slot");
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->tokens, std::vector<Token>(kept.begin(), kept.end()));

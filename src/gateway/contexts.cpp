@@ -1,8 +1,13 @@
 #include "gateway/contexts.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
+#include "gateway/block_reader.h"
+#include "gateway/json_file.h"
+#include "platform/arena.h"
+#include "platform/file.h"
 #include "platform/shared_mapping.h"
 
 namespace artesian {
@@ -15,11 +20,30 @@ std::span<const std::byte> bytes_of(const BlockKey& key) {
   return key;
 }
 
+std::string to_hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+// Nothing where it is something else than a key.
+std::optional<BlockKey> from_hex(const nlohmann::json& text) {
+  BlockKey key{};
+  if (!text.is_string()) return std::nullopt;
+  const auto& digits = text.get_ref<const std::string&>();
+  if (digits.size() != 2 * key.size()) return std::nullopt;
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    unsigned value = 0;
+    const char* const at = digits.data() + 2 * i;
+    if (std::from_chars(at, at + 2, value, 16).ptr != at + 2) return std::nullopt;
+    key[i] = static_cast<std::byte>(value);
+  }
+  return key;
+}
+
 // As people see it.
 std::string name_of(const BlockKey& key) {
-  std::string name;
-  for (std::size_t i = 0; i < 8; ++i) name += fmt::format("{:02x}", static_cast<unsigned>(key[i]));
-  return name;
+  return to_hex(std::span(key).first(8));
 }
 
 Result<BlockKey> key_of(std::span<const std::byte> bytes) {
@@ -52,7 +76,7 @@ std::vector<ContextFacts> Contexts::list(const std::optional<BlockKey>& root) co
                    .tokens = leaf.tokens,
                    .shared_tokens = leaf.shared_tokens,
                    .bytes = leaf.tokens * layout_.token_bytes(),
-                   .pinned = pins_.contains(leaf.key),
+                   .pinned = std::ranges::any_of(leaf.path, [this](const auto& key) { return pins_.contains(key); }),
                    .used = leaf.used});
   }
   std::ranges::sort(all, std::greater{}, &ContextFacts::used);
@@ -85,38 +109,78 @@ Status Contexts::erase(const std::string& id, const std::optional<BlockKey>& roo
   return store_.flush();
 }
 
+// Pins all that leads to this block; false if something could not be.
+bool Contexts::hold(const BlockKey& key) {
+  const auto path = [&] {
+    const std::scoped_lock lock(mutex_);
+    return tree_.path_to(key);
+  }();
+  std::vector<Probe> probes;
+  for (const BlockKey& block : path) probes.push_back({.key = bytes_of(block)});
+  store_.pin(ns_, probes);
+  std::vector<BlockKey> held;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    if (probes[i].outcome == Outcome::hit) held.push_back(path[i]);
+  }
+  const bool all = !path.empty() && held.size() == path.size();
+  const std::scoped_lock lock(mutex_);
+  if (!held.empty()) pins_[key] = std::move(held);
+  return all;
+}
+
+void Contexts::let_go(const BlockKey& key) {
+  std::vector<BlockKey> before;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (auto node = pins_.extract(key)) before = std::move(node.mapped());
+  }
+  std::vector<std::span<const std::byte>> keys;
+  for (const BlockKey& block : before) keys.push_back(bytes_of(block));
+  store_.unpin(ns_, keys);
+}
+
+Status Contexts::remember_pins() const {
+  if (pins_file_.empty()) return {};
+  nlohmann::json all = read_json_file(pins_file_);
+  nlohmann::json own = nlohmann::json::array();
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [key, blocks] : pins_) own.push_back(to_hex(key));
+  }
+  all[pins_name_] = std::move(own);
+  return write_json_file(pins_file_, all);
+}
+
 Status Contexts::pin(const std::string& id, const std::optional<BlockKey>& root, bool pinned) {
   const auto leaf = find_leaf(id, root);
   if (!leaf) return fail(leaf.error());
   std::vector<BlockKey> before;
   {
     const std::scoped_lock lock(mutex_);
-    if (auto node = pins_.extract(leaf->key)) before = std::move(node.mapped());
+    std::ranges::copy_if(leaf->path, std::back_inserter(before),
+                         [this](const auto& key) { return pins_.contains(key); });
   }
-  std::vector<std::span<const std::byte>> keys;
-  for (const BlockKey& key : before) keys.push_back(bytes_of(key));
-  store_.unpin(ns_, keys);
-  if (!pinned) return {};
-  std::vector<Probe> probes;
-  for (const BlockKey& key : leaf->path) probes.push_back({.key = bytes_of(key)});
-  store_.pin(ns_, probes);
-  std::vector<BlockKey> held;
-  for (std::size_t i = 0; i < probes.size(); ++i) {
-    if (probes[i].outcome == Outcome::hit) held.push_back(leaf->path[i]);
+  for (const BlockKey& key : before) let_go(key);
+  const bool all = !pinned || hold(leaf->key);
+  if (pinned || !before.empty()) {
+    if (auto remembered = remember_pins(); !remembered) return remembered;
   }
-  const std::scoped_lock lock(mutex_);
-  const bool all = held.size() == leaf->path.size();
-  pins_[leaf->key] = std::move(held);
   if (!all) return fail(Code::rejected, "{}: not all of it could be pinned; too much is", id);
   return {};
 }
 
-Result<std::unique_ptr<Contexts>> Contexts::open(Store& store, NamespaceFields fields, SlotLayout layout) {
+Result<std::unique_ptr<Contexts>> Contexts::open(Store& store, NamespaceFields fields, SlotLayout layout,
+                                                 const std::string& pins_file) {
   fields.layout = layout.text();
   fields.block_tokens = choose_block_tokens(layout.token_bytes());
   const auto ns = store.open_namespace(fields);
   if (!ns) return fail(ns.error());
-  std::unique_ptr<Contexts> contexts(new Contexts(store, *ns, std::move(layout), fields.block_tokens));
+  std::unique_ptr<Contexts> contexts(new Contexts(store, *ns, std::move(layout), fields.block_tokens, pins_file));
+  const std::string name =
+      fmt::format("{}\n{}\n{}\n{}\n{}", fields.model, fields.dtype, fields.weights, fields.adapter, fields.layout);
+  const auto digest = sha256(std::as_bytes(std::span(name)));
+  if (!digest) return fail(digest.error());
+  contexts->pins_name_ = to_hex(*digest);
   std::vector<std::vector<std::byte>> broken;
   const auto add = [&](const BlockFacts& facts) {
     if (auto ok = add_facts(contexts->tree_, facts, contexts->layout_); !ok) broken.push_back(facts.key);
@@ -127,6 +191,10 @@ Result<std::unique_ptr<Contexts>> Contexts::open(Store& store, NamespaceFields f
     Probe probe{.key = key};
     store.erase(*ns, std::span(&probe, 1));
   }
+  const nlohmann::json pins = read_json_file(pins_file).value(contexts->pins_name_, nlohmann::json::array());
+  for (const auto& text : pins) {
+    if (const auto key = from_hex(text)) contexts->hold(*key);
+  }
   return contexts;
 }
 
@@ -135,18 +203,22 @@ std::size_t Contexts::blocks() const {
   return tree_.size();
 }
 
+// The store has lost the block behind the first so many.
+void Contexts::cut_off(PrefixTree::Match& match, std::size_t there) {
+  if (there >= match.steps.size()) return;
+  tree_.remove(match.steps[there].key);
+  match.steps.resize(there);
+}
+
 // What the tree says, cut off where the store has lost a block since.
 PrefixTree::Match Contexts::find_stored(const BlockKey& root, std::span<const Token> tokens) {
   const std::scoped_lock lock(mutex_);
   PrefixTree::Match match = tree_.find(root, tokens);
-  std::vector<std::span<const std::byte>> keys;
-  for (const auto& step : match.steps) keys.push_back(bytes_of(step.key));
-  const std::size_t there = store_.longest_prefix(ns_, keys);
-  if (there < match.steps.size()) {
-    tree_.remove(match.steps[there].key);
-    match.steps.resize(there);
-  }
-  tree_.touch(match, store_.now());
+  std::vector<Probe> probes;
+  for (const auto& step : match.steps) probes.push_back({.key = bytes_of(step.key)});
+  store_.exists(ns_, probes);
+  const auto lost = std::ranges::find_if(probes, [](const Probe& probe) { return probe.outcome != Outcome::hit; });
+  cut_off(match, static_cast<std::size_t>(lost - probes.begin()));
   return match;
 }
 
@@ -154,42 +226,53 @@ std::size_t Contexts::find(const BlockKey& root, std::span<const Token> tokens) 
   return find_stored(root, tokens).tokens();
 }
 
+std::size_t Contexts::look_up(const BlockKey& root, std::span<const Token> tokens) {
+  const std::scoped_lock lock(mutex_);
+  PrefixTree::Match match = tree_.find(root, tokens);
+  std::vector<std::span<const std::byte>> keys;
+  for (const auto& step : match.steps) keys.push_back(bytes_of(step.key));
+  cut_off(match, store_.longest_prefix(ns_, keys));
+  tree_.touch(match, store_.now());
+  return match.tokens();
+}
+
 void Contexts::forget(std::span<const BlockKey> keys) {
   const std::scoped_lock lock(mutex_);
   for (const BlockKey& key : keys) tree_.remove(key);
 }
 
-// Reads the blocks to where they belong; how many tokens, from the first on, arrived.
-Result<std::size_t> Contexts::read_blocks(const PrefixTree::Match& match, const SlotFile& file,
-                                          std::span<std::byte> out) {
-  std::vector<std::byte> scratch(scratch_bytes(layout_, tree_.block_tokens()));
-  std::vector<std::vector<std::span<std::byte>>> places;
-  std::vector<Get> gets;
-  for (const auto& step : match.steps) {
-    places.push_back(block_places(file, out, step.first, step.used, step.count, scratch));
+// Writes a file of all the blocks' tokens; how many of them, from the first on, arrived.
+Result<std::size_t> Contexts::write_file(const PrefixTree::Match& match, std::span<const Token> tokens,
+                                         std::uint32_t streams, const std::string& path, Executor& helper) {
+  const std::uint64_t bytes = slot_file_bytes(layout_, streams, tokens.size());
+  const auto memory = Arena::reserve(bytes);  // of which only what is not rows is touched
+  if (!memory) return fail(memory.error());
+  const auto outline = memory->span().first(bytes);
+  const SlotFile file = write_slot_file(layout_, streams, tokens, outline);
+  if (auto removed = remove_file(path); !removed) return fail(std::move(removed.error()));
+  const auto out = File::open(path, {.write = true, .create = true});
+  if (!out) return fail(out.error());
+  std::vector<BlockRead> blocks;
+  for (const auto& step : match.steps) blocks.push_back({.step = step});
+  if (auto read = read_blocks(store_, ns_, file, *out, blocks, helper); !read) return fail(std::move(read.error()));
+  for (const SlotPart& part : parts_beside_rows(file)) {
+    auto written = out->write(part.to, outline.subspan(part.from, part.bytes));
+    if (!written) return fail(std::move(written.error()));
   }
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    gets.push_back({.key = bytes_of(match.steps[i].key), .pieces = places[i]});
-  }
-  for (std::size_t i = 0; i < gets.size(); i += batch_blocks) {
-    store_.get(ns_, std::span(gets).subspan(i, std::min(batch_blocks, gets.size() - i)));
-  }
-  std::size_t tokens = 0;
-  bool whole = true;
+  std::size_t arrived = 0;
   std::vector<BlockKey> lost;
-  for (std::size_t i = 0; i < gets.size(); ++i) {
-    const auto& step = match.steps[i];
-    const bool good = gets[i].outcome == Outcome::hit && gets[i].bytes == step.count * layout_.token_bytes();
-    if (gets[i].outcome == Outcome::miss || gets[i].outcome == Outcome::corrupt) lost.push_back(step.key);
-    whole = whole && good;
-    if (whole) tokens = step.first + step.used;
+  bool whole = true;
+  for (const BlockRead& block : blocks) {
+    if (block.lost) lost.push_back(block.step.key);
+    whole = whole && block.arrived;
+    if (whole) arrived = block.step.first + block.step.used;
   }
   forget(lost);
-  return tokens;
+  return arrived;
 }
 
 Result<Restored> Contexts::restore(const BlockKey& root, std::span<const Token> tokens, std::uint32_t streams,
-                                   const std::string& path, std::uint64_t bytes_max) {
+                                   const std::string& path, std::uint64_t bytes_max, Executor& helper) {
   const std::uint64_t fixed = slot_file_bytes(layout_, streams, 0);
   const std::uint64_t each = slot_file_bytes(layout_, streams, 1) - fixed;
   if (bytes_max <= fixed + each) return Restored{};
@@ -199,15 +282,11 @@ Result<Restored> Contexts::restore(const BlockKey& root, std::span<const Token> 
     const PrefixTree::Match match = find_stored(root, tokens);
     if (match.tokens() == 0) return Restored{};
     tokens = tokens.first(match.tokens());
-    const std::uint64_t bytes = slot_file_bytes(layout_, streams, tokens.size());
-    if (auto removed = remove_file(path); !removed) return fail(std::move(removed.error()));
-    auto mapping = SharedMapping::open(path, bytes);
-    if (!mapping) return fail(std::move(mapping.error()));
-    const SlotFile file = write_slot_file(layout_, streams, tokens, mapping->bytes());
-    const auto arrived = read_blocks(match, file, mapping->bytes());
+    const auto arrived = write_file(match, tokens, streams, path, helper);
     if (!arrived) return fail(arrived.error());
-    if (*arrived == tokens.size()) return Restored{.tokens = tokens.size(), .bytes = bytes};
-    if (auto removed = remove_file(path); !removed) return fail(std::move(removed.error()));
+    if (*arrived == tokens.size()) {
+      return Restored{.tokens = tokens.size(), .bytes = slot_file_bytes(layout_, streams, tokens.size())};
+    }
     tokens = tokens.first(*arrived);
   }
 }
@@ -229,6 +308,7 @@ Result<Kept> Contexts::put_blocks(std::span<const PrefixTree::NewBlock> blocks, 
   store_.put(ns_, puts);
   Kept kept;
   std::vector<BlockKey> replaced;
+  std::vector<std::pair<BlockKey, BlockKey>> grown;  // ends of pinned ones, and what they are now
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const auto& block = blocks[i];
     if (puts[i].outcome != Outcome::stored && puts[i].outcome != Outcome::present) {
@@ -241,6 +321,16 @@ Result<Kept> Contexts::put_blocks(std::span<const PrefixTree::NewBlock> blocks, 
     kept.new_tokens += block.count;
     if (puts[i].outcome == Outcome::stored) kept.new_bytes += block.count * layout_.token_bytes();
     replaced.insert(replaced.end(), block.replaces.begin(), block.replaces.end());
+    for (const BlockKey& old : block.replaces) {
+      if (pins_.contains(old)) grown.emplace_back(old, block.key);
+    }
+  }
+  for (const auto& [old, now] : grown) {
+    let_go(old);
+    hold(now);
+  }
+  if (!grown.empty()) {
+    if (auto remembered = remember_pins(); !remembered) return fail(std::move(remembered.error()));
   }
   forget(replaced);
   std::vector<Probe> probes;
@@ -280,6 +370,8 @@ Result<Kept> Contexts::keep(const BlockKey& root, const SlotFile& file, std::spa
     taken = end;
   }
   for (; taken < blocks->size(); ++taken) all.refused_tokens += (*blocks)[taken].count;
+  const std::scoped_lock lock(mutex_);
+  tree_.touch(tree_.find(root, file.tokens), store_.now());
   return all;
 }
 

@@ -1,9 +1,9 @@
 // The contexts of one model in one setting, in the store: slot files taken apart into blocks, and put together again.
 // What many conversations begin with is stored once.
 //
-// Threads: every call from any thread; find() answers from memory, the others block on I/O and belong on a worker.
-// Ownership: the store is the caller's and lives longer. Units: tokens, bytes. Errors: a block that is gone or broken
-// shortens what is restored; it is never an error.
+// Threads: every call from any thread; look_up() and find() answer from memory, the others block on I/O and belong on a
+// worker. Ownership: the store is the caller's and lives longer. Units: tokens, bytes. Errors: a block that is gone or
+// broken shortens what is restored; it is never an error.
 #pragma once
 
 #include <map>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "artesian/store.h"
+#include "base/executor.h"
 #include "format/slot_file.h"
 #include "gateway/prefix_tree.h"
 
@@ -43,16 +44,19 @@ struct ContextFacts {
 class Contexts {
  public:
   // Reads from the store what is kept of this namespace. `fields` say all but the block size, which follows from the
-  // layout.
-  static Result<std::unique_ptr<Contexts>> open(Store& store, NamespaceFields fields, SlotLayout layout);
+  // layout. Pins are remembered in a file of our own; empty: they end with this.
+  static Result<std::unique_ptr<Contexts>> open(Store& store, NamespaceFields fields, SlotLayout layout,
+                                                const std::string& pins_file);
 
-  // How many tokens of the beginning are kept under a tenant's root.
+  // How many tokens of the beginning are kept under a tenant's root. A prompt is looked up once, when it comes: the
+  // store's policies learn from that what is wanted. find() may be asked at any time.
+  std::size_t look_up(const BlockKey& root, std::span<const Token> tokens);
   std::size_t find(const BlockKey& root, std::span<const Token> tokens);
 
   // Writes a slot file of what is kept of `tokens` to `path`, for a server with so many streams. Every row in it comes
-  // from a verified block. At most `bytes_max`; longer contexts are cut to that.
+  // from a verified block. At most `bytes_max`; longer contexts are cut to that. Another thread may help.
   Result<Restored> restore(const BlockKey& root, std::span<const Token> tokens, std::uint32_t streams,
-                           const std::string& path, std::uint64_t bytes_max);
+                           const std::string& path, std::uint64_t bytes_max, Executor& helper);
 
   // Stores what of this slot file, parsed from `bytes`, is not there yet, as long as no more than `budget` bytes are
   // written. rejected if its layout is another one.
@@ -62,29 +66,36 @@ class Contexts {
   std::vector<ContextFacts> list(const std::optional<BlockKey>& root) const;
   // Erases what only this one needs. not_found if there is none of that name (of this tenant).
   Status erase(const std::string& id, const std::optional<BlockKey>& root);
-  // A pinned one is not evicted, until it is unpinned or this goes.
+  // A pinned one is not evicted until it is unpinned, also not as the beginning of a longer one, nor after a restart.
   Status pin(const std::string& id, const std::optional<BlockKey>& root, bool pinned);
 
   const SlotLayout& layout() const { return layout_; }
   std::size_t blocks() const;
 
  private:
-  Contexts(Store& store, NamespaceId ns, SlotLayout layout, std::uint32_t block_tokens)
-      : store_(store), ns_(ns), layout_(std::move(layout)), tree_(block_tokens) {}
+  Contexts(Store& store, NamespaceId ns, SlotLayout layout, std::uint32_t block_tokens, std::string pins_file)
+      : store_(store), ns_(ns), layout_(std::move(layout)), pins_file_(std::move(pins_file)), tree_(block_tokens) {}
 
   Result<PrefixTree::Leaf> find_leaf(const std::string& id, const std::optional<BlockKey>& root) const;
   PrefixTree::Match find_stored(const BlockKey& root, std::span<const Token> tokens);
-  Result<std::size_t> read_blocks(const PrefixTree::Match& match, const SlotFile& file, std::span<std::byte> out);
+  void cut_off(PrefixTree::Match& match, std::size_t there);
+  Result<std::size_t> write_file(const PrefixTree::Match& match, std::span<const Token> tokens, std::uint32_t streams,
+                                 const std::string& path, Executor& helper);
   void forget(std::span<const BlockKey> keys);
+  bool hold(const BlockKey& key);
+  void let_go(const BlockKey& key);
+  Status remember_pins() const;
   Result<Kept> put_blocks(std::span<const PrefixTree::NewBlock> blocks, const SlotFile& file,
                           std::span<const std::byte> bytes);
 
   Store& store_;
   const NamespaceId ns_;
   const SlotLayout layout_;
+  const std::string pins_file_;
+  std::string pins_name_;  // of this namespace's in the file
   mutable std::mutex mutex_;
   PrefixTree tree_;                                 // guarded by mutex_, which is not held during I/O
-  std::map<BlockKey, std::vector<BlockKey>> pins_;  // of each leaf, the blocks that were pinned for it; guarded, too
+  std::map<BlockKey, std::vector<BlockKey>> pins_;  // of each end of one, the blocks pinned for it; guarded, too
 };
 
 }  // namespace artesian

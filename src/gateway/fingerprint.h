@@ -11,8 +11,10 @@
 
 namespace artesian {
 
-// Of the files together, in this order.
-Result<std::string> fingerprint_files(const std::vector<std::string>& paths);
+// Of the files together, in this order. What was found is remembered in `memory`, a file of our own (empty: not), by
+// device, inode, size and time of change of each: files that are the same are not read again. A memory that cannot be
+// read or written is none.
+Result<std::string> fingerprint_files(const std::vector<std::string>& paths, const std::string& memory);
 
 // All shards of a model: names as prefix-00001-of-00003.gguf, or the file alone.
 std::vector<std::string> model_files(const std::string& path);

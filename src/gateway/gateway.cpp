@@ -107,12 +107,13 @@ Task<Status> Gateway::look_at_server() {
   fields.adapter = facts->adapters;
   // Every byte of the weights, and what they compute in the server's settings.
   const std::string model = facts->model_path;
-  const auto weights = co_await offload(parts_.worker, [&model] { return fingerprint_files(model_files(model)); });
+  const std::string& memory = settings_.fingerprints;
+  const auto weights = co_await offload(parts_.worker, [&] { return fingerprint_files(model_files(model), memory); });
   if (!weights) co_return fail(Code::rejected, "the model cannot be read: {}", weights.error().message);
   fields.weights = *weights + ":" + facts->computes;
   Store& store = parts_.store;
-  auto contexts = co_await offload(parts_.worker,
-                                   [&store, &fields, &facts] { return Contexts::open(store, fields, facts->layout); });
+  const std::string& pins = settings_.pins;
+  auto contexts = co_await offload(parts_.worker, [&] { return Contexts::open(store, fields, facts->layout, pins); });
   if (!contexts) co_return fail(Code::rejected, "{}", contexts.error().message);
   if (server != server_) co_return fail(Code::retry, "the server went away");
   facts_ = std::move(*facts);
@@ -276,6 +277,7 @@ std::string Gateway::status_json() {
       {"write_budget_bytes", settings_.write_bytes_per_day},
       {"write_budget_left_bytes", settings_.write_bytes_per_day == 0 ? 0 : budget_.available(parts_.clock.now())},
       {"save_seconds_max", counters_.save_seconds_max},
+      {"save_seconds_worst", save_seconds(facts_.context_tokens)},
       {"prefill_tokens_per_second", costs_.prefill_tokens_per_second},
       {"refused", counters_.refused},
       {"failed", counters_.failed},

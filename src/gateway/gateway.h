@@ -38,6 +38,8 @@ struct GatewaySettings {
   std::uint32_t queue_max = 256;          // requests that wait for a slot
   Duration queue_time_max = std::chrono::seconds(600);
   Duration save_pause_max = std::chrono::milliseconds(50);  // for which a save may hold up others; longer ones wait
+  std::string fingerprints;                                 // file in which those of models are remembered, or empty
+  std::string pins;                                         // the same for contexts that are pinned
   std::function<void(std::string_view)> report;             // one sentence, never a prompt or a key
   std::function<void()> attached;                           // the server answers and was looked at
 };
@@ -127,6 +129,7 @@ class Gateway {
 
   // gateway_prompt.cpp
   Task<Relayed> serve(Call& call);
+  Task<Relayed> refuse(Call& call, unsigned status, std::string why);
   Task<Relayed> serve_unpinned(Call& call);
   Task<Result<std::vector<Token>>> prompt_tokens(Call& call);
   Task<Result<Place>> take_slot(std::span<const Token> tokens, const BlockKey& tenant, bool reuse, ClientWatch& watch);
@@ -134,6 +137,7 @@ class Gateway {
   std::size_t free_slots() const;
   void wake_waiter();
   Task<Prepared> prepare(const Place& place, std::span<const Token> tokens, const BlockKey& tenant);
+  Task<void> discard(std::string path, std::uint64_t reserved);
   Task<Status> restore_slot(int slot, const std::string& name);
   Task<void> make_room(int slot);
   void learn(const Place& place, const Prepared& prepared, std::span<const Token> tokens, const Relayed& relayed);
@@ -142,6 +146,7 @@ class Gateway {
   // gateway_save.cpp
   void save_when_idle();
   Task<void> save_idle_slots();
+  double save_seconds(std::size_t tokens) const;
   bool may_save(const Slot& slot) const;
   Task<std::optional<SavedFile>> take_file(int number);
   Task<void> keep(SavedFile file);

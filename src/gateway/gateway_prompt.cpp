@@ -2,6 +2,8 @@
 // answer says learnt.
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <nlohmann/json.hpp>
 
@@ -38,10 +40,11 @@ class Gateway::Lease {
 
 Task<Result<std::vector<Token>>> Gateway::prompt_tokens(Call& call) {
   if (call.prompt.kind == PromptKind::tokens) co_return std::move(call.prompt.tokens);
+  const Duration patience = std::min<Duration>(tokenize_time_max, settings_.http.silence_max);
   std::string body = std::move(call.prompt.tokenize);
   if (call.prompt.kind == PromptKind::chat) {
     const auto answer =
-        co_await upstream_.ask("POST", "/apply-template", call.request.body(), call.authorization, tokenize_time_max);
+        co_await upstream_.ask("POST", "/apply-template", call.request.body(), call.authorization, patience);
     if (!answer) co_return fail(answer.error());
     const auto json = nlohmann::json::parse(answer->body, nullptr, false);
     if (answer->status != 200 || !json.is_object() || !json.contains("prompt") || !json["prompt"].is_string()) {
@@ -49,8 +52,7 @@ Task<Result<std::vector<Token>>> Gateway::prompt_tokens(Call& call) {
     }
     body = tokenize_body(json["prompt"].get_ref<const std::string&>());
   }
-  const auto answer =
-      co_await upstream_.ask("POST", "/tokenize", std::move(body), call.authorization, tokenize_time_max);
+  const auto answer = co_await upstream_.ask("POST", "/tokenize", std::move(body), call.authorization, patience);
   if (!answer) co_return fail(answer.error());
   const auto json = nlohmann::json::parse(answer->body, nullptr, false);
   const bool list = answer->status == 200 && json.is_object() && json.contains("tokens") && json["tokens"].is_array();
@@ -74,7 +76,10 @@ Task<Result<Gateway::Place>> Gateway::take_slot(std::span<const Token> tokens, c
   Result<Place> none = fail(Code::retry, "no slot became free in time");
   while (true) {
     if (server != server_ || state_ != State::ready) co_return fail(Code::device_failed, "the server went away");
-    const std::size_t stored = reuse && useless_restores_ < useless_restores_max ? contexts_->find(tenant, tokens) : 0;
+    std::size_t stored = 0;
+    if (reuse && useless_restores_ < useless_restores_max) {
+      stored = first ? contexts_->look_up(tenant, tokens) : contexts_->find(tenant, tokens);
+    }
     const auto choice = choose_slot(slots_, tokens, tenant, stored, costs_);
     if (choice && !watch.gone() && (!first || free_slots() > woken_)) {
       Slot& slot = slots_[static_cast<std::size_t>(choice->slot)];
@@ -147,6 +152,13 @@ Task<Status> Gateway::restore_slot(int slot, const std::string& name) {
   co_return co_await slot_action(upstream_, slot, "restore", name, settings_.authorization);
 }
 
+// A large file takes a while to go: nobody waits for it.
+Task<void> Gateway::discard(std::string path, std::uint64_t reserved) {
+  const Status removed = co_await offload(parts_.worker, [&path] { return remove_file(path); });
+  if (!removed) report(removed.error().message);
+  staged_bytes_ -= reserved;
+}
+
 // Puts what is stored into the slot. Whatever fails here costs the time of computing, no more.
 Task<Gateway::Prepared> Gateway::prepare(const Place& place, std::span<const Token> tokens, const BlockKey& tenant) {
   Slot& slot = slots_[static_cast<std::size_t>(place.slot)];
@@ -163,8 +175,8 @@ Task<Gateway::Prepared> Gateway::prepare(const Place& place, std::span<const Tok
     const std::string name = parts_.staging.next_name();
     const std::string path = parts_.staging.path(name);
     const std::uint32_t streams = facts_.streams;
-    auto staged =
-        co_await offload(parts_.worker, [&] { return contexts->restore(tenant, tokens, streams, path, reserved); });
+    auto staged = co_await offload(
+        parts_.worker, [&] { return contexts->restore(tenant, tokens, streams, path, reserved, parts_.worker); });
     Status done;
     if (staged && staged->tokens > place.held) {
       done = co_await restore_slot(place.slot, name);
@@ -175,8 +187,7 @@ Task<Gateway::Prepared> Gateway::prepare(const Place& place, std::span<const Tok
       }
       if (done) prepared.restored = staged->tokens;
     }
-    static_cast<void>(remove_file(path));
-    staged_bytes_ -= reserved;
+    net::co_spawn(parts_.loop, discard(path, reserved), net::detached);
     const std::chrono::duration<double> took = parts_.clock.now() - begin;
     prepared.seconds = took.count();
     if (!staged) report(staged.error().message);
@@ -261,6 +272,17 @@ Task<Relayed> Gateway::serve_unpinned(Call& call) {
   co_return relayed;
 }
 
+// Of a server that hangs or broke off, nothing was answered; a client that is to come again later has its answer.
+Task<Relayed> Gateway::refuse(Call& call, unsigned status, std::string why) {
+  Relayed refused;
+  if (call.watch.gone()) co_return refused;
+  auto answer = error_answer(call.request, status, why);
+  if (status == 503) answer.set("Retry-After", "5");
+  refused.client_usable = co_await send(call.client, std::move(answer), settings_.http.write_time_max);
+  refused.answered = status == 503;
+  co_return refused;
+}
+
 Task<Relayed> Gateway::serve(Call& call) {
   using Kind = PromptKind;
   if (call.prompt.kind == Kind::unpinned || call.prompt.kind == Kind::settings) {
@@ -269,6 +291,8 @@ Task<Relayed> Gateway::serve(Call& call) {
   const bool reuse = call.prompt.reuse && call.prompt.kind != Kind::pinned;
   Result<std::vector<Token>> tokens = std::vector<Token>();
   if (call.prompt.kind != Kind::pinned) tokens = co_await prompt_tokens(call);
+  if (!tokens && tokens.error().code == Code::device_failed)
+    co_return co_await refuse(call, 502, tokens.error().message);
   if (!tokens) {
     // The server says itself what is wrong with the request.
     co_return co_await upstream_.relay(call.client, call.request, call.request.body(), {}, call.watch);
@@ -278,14 +302,7 @@ Task<Relayed> Gateway::serve(Call& call) {
   const auto place = co_await take_slot(*tokens, call.tenant, reuse, call.watch);
   if (!place) {
     ++counters_.refused;
-    Relayed refused;
-    auto answer = error_answer(call.request, 503, place.error().message);
-    answer.set("Retry-After", "5");
-    if (!call.watch.gone()) {
-      refused.client_usable = co_await send(call.client, std::move(answer), settings_.http.write_time_max);
-      refused.answered = true;
-    }
-    co_return refused;
+    co_return co_await refuse(call, 503, place.error().message);
   }
   ++active_;
   Relayed relayed;

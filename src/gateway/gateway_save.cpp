@@ -49,10 +49,14 @@ Result<Saved> keep_file(Contexts& contexts, const BlockKey& tenant, const std::s
 
 }  // namespace
 
-// Whether the server's loop would stand still for a time that others bear.
+// For how long the server's loop stands still to save so many tokens.
+double Gateway::save_seconds(std::size_t tokens) const {
+  return static_cast<double>(tokens * costs_.token_bytes) / save_bytes_per_second_;
+}
+
+// Whether that is a time that others bear.
 bool Gateway::may_save(const Slot& slot) const {
-  const double bytes = static_cast<double>(slot.tokens.size() * costs_.token_bytes);
-  const std::chrono::duration<double> pause(bytes / save_bytes_per_second_);
+  const std::chrono::duration<double> pause(save_seconds(slot.tokens.size()));
   return active_ <= (slot.busy ? 1U : 0U) || pause <= settings_.save_pause_max;
 }
 

@@ -37,6 +37,50 @@ std::string long_text(char first, std::size_t bytes) {
   return text;
 }
 
+// A store that counts how often it is told of a prompt.
+class CountingStore final : public Store {
+ public:
+  explicit CountingStore(std::unique_ptr<Store> store) : store_(std::move(store)) {}
+  std::size_t prompts = 0;
+
+  std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override {
+    ++prompts;
+    return store_->longest_prefix(ns, keys);
+  }
+  Result<NamespaceId> open_namespace(const NamespaceFields& fields) override { return store_->open_namespace(fields); }
+  std::vector<NamespaceFacts> namespaces() override { return store_->namespaces(); }
+  Status erase_namespace(NamespaceId ns) override { return store_->erase_namespace(ns); }
+  void submit(NamespaceId ns, std::span<Put> items, const Batch& batch, std::function<void()> done) override {
+    store_->submit(ns, items, batch, std::move(done));
+  }
+  void submit(NamespaceId ns, std::span<Get> items, const Batch& batch, std::function<void()> done) override {
+    store_->submit(ns, items, batch, std::move(done));
+  }
+  void stage(NamespaceId ns, std::span<Probe> items, const Batch& batch, std::function<void()> done) override {
+    store_->stage(ns, items, batch, std::move(done));
+  }
+  void poll() override { store_->poll(); }
+  void wait(Nanos until) override { store_->wait(until); }
+  Nanos now() const override { return store_->now(); }
+  void put(NamespaceId ns, std::span<Put> items, const Batch& batch) override { store_->put(ns, items, batch); }
+  void get(NamespaceId ns, std::span<Get> items, const Batch& batch) override { store_->get(ns, items, batch); }
+  void exists(NamespaceId ns, std::span<Probe> items) override { store_->exists(ns, items); }
+  void erase(NamespaceId ns, std::span<Probe> items) override { store_->erase(ns, items); }
+  void pin(NamespaceId ns, std::span<Probe> items) override { store_->pin(ns, items); }
+  void unpin(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override { store_->unpin(ns, keys); }
+  Status flush() override { return store_->flush(); }
+  Status list(NamespaceId ns, const std::function<bool(const BlockFacts&)>& each) override {
+    return store_->list(ns, each);
+  }
+  Result<VerifyReport> verify(const std::function<void(const VerifyReport&)>& progress) override {
+    return store_->verify(progress);
+  }
+  StoreStats stats() const override { return store_->stats(); }
+
+ private:
+  std::unique_ptr<Store> store_;
+};
+
 class GatewayTest : public testing::Test {
  protected:
   // A server and the gateway before it; the store stays.
@@ -72,10 +116,13 @@ class GatewayTest : public testing::Test {
   }
 
   void reopen_store() {
+    if (store_) {
+      ASSERT_TRUE(store_->flush());
+    }
     store_.reset();
     auto store = open_store(files_);
     ASSERT_TRUE(store) << store.error().message;
-    store_ = std::move(*store);
+    store_ = std::make_unique<CountingStore>(std::move(*store));
   }
 
   // Before the gateway looks at it, `prepare` may set the server's faults.
@@ -140,6 +187,11 @@ class GatewayTest : public testing::Test {
     wait_for(post(body.dump(), key, said));
     return *said;
   }
+  Said call(const std::string& method, const std::string& path) {
+    std::optional<Said> said;
+    wait_for(get(method, path, said));
+    return *said;
+  }
   nlohmann::json status() { return nlohmann::json::parse(world().gateway->status_json()); }
   World& world() { return worlds_.back(); }
 
@@ -149,7 +201,7 @@ class GatewayTest : public testing::Test {
   GatewaySettings settings_;
   std::vector<std::string> reports_;
   std::unique_ptr<ThreadExecutor> worker_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<CountingStore> store_;
   std::list<World> worlds_;  // those before the last one have no server any more
   std::unique_ptr<net::io_context> loop_ = std::make_unique<net::io_context>(1);
 };
@@ -215,11 +267,6 @@ TEST_F(GatewayTest, ContextsAreListedAndErased) {
   ask(shared + long_text('b', 300));
   ask(shared + "#" + long_text('c', 300));
   wait_for(world().gateway->finish(10s));
-  const auto call = [this](const std::string& method, const std::string& path) {
-    std::optional<Said> said;
-    wait_for(get(method, path, said));
-    return *said;
-  };
   const auto list = call("GET", "/artesian/contexts").body.at("contexts");
   ASSERT_EQ(list.size(), 2U);
   EXPECT_EQ(list[0]["shared_tokens"], 384);
@@ -230,6 +277,31 @@ TEST_F(GatewayTest, ContextsAreListedAndErased) {
   EXPECT_EQ(call("POST", "/artesian/contexts/" + id + "/erase").status, 404U);
   EXPECT_EQ(call("GET", "/artesian/contexts").body["contexts"].size(), 1U);
   EXPECT_EQ(call("GET", "/artesian/none").status, 404U);
+}
+
+// Also as the beginning of a longer conversation.
+TEST_F(GatewayTest, APinOutlastsARestart) {
+  settings_.pins = (folder_ / "pins").string();
+  start();
+  const std::string prompt = long_text('a', 500);
+  ask(prompt);
+  wait_for(world().gateway->finish(10s));
+  const std::string id = call("GET", "/artesian/contexts").body["contexts"][0]["id"];
+  EXPECT_EQ(call("POST", "/artesian/contexts/" + id + "/pin").status, 200U);
+  restart();
+  EXPECT_EQ(call("GET", "/artesian/contexts").body["contexts"][0]["pinned"], true);
+  EXPECT_GE(store_->stats().pinned, 4U);
+  ask(prompt + "!" + long_text('b', 100));
+  restart();
+  const auto longer = call("GET", "/artesian/contexts").body["contexts"];
+  ASSERT_EQ(longer.size(), 1U);
+  EXPECT_EQ(longer[0]["pinned"], true);
+  EXPECT_GE(store_->stats().pinned, 4U);
+  EXPECT_EQ(call("POST", "/artesian/contexts/" + longer[0]["id"].get<std::string>() + "/unpin").status, 200U);
+  EXPECT_EQ(store_->stats().pinned, 0U);
+  restart();
+  EXPECT_EQ(call("GET", "/artesian/contexts").body["contexts"][0]["pinned"], false);
+  EXPECT_EQ(store_->stats().pinned, 0U);
 }
 
 TEST_F(GatewayTest, AFailedRestoreIsComputed) {
@@ -302,6 +374,26 @@ TEST_F(GatewayTest, MoreClientsThanSlotsWaitAndTheLeastWorkGoesFirst) {
   world().server->faults.holds_answers = false;
   run_until([&order] { return order.size() == 3; });
   EXPECT_THAT(order, testing::ElementsAre(0, 2, 1));
+}
+
+// However often it is looked for on its way: read back, waiting for a slot, saved.
+TEST_F(GatewayTest, TheStoreIsToldOfAPromptOnce) {
+  start(1);
+  ask(long_text('a', 600));
+  restart(1);
+  EXPECT_EQ(ask(long_text('a', 600)).cached(), 599U);
+  wait_for(world().gateway->finish(10s));
+  EXPECT_EQ(store_->prompts, 1U);
+  world().server->faults.holds_answers = true;
+  std::vector<std::optional<Said>> said(3);
+  std::size_t done = 0;
+  for (auto& one : said) {
+    net::co_spawn(*loop_, post(R"({"prompt":"abc"})", "", one), [&done](const std::exception_ptr&) { ++done; });
+  }
+  run_until([this] { return status()["waiting"] == 2; });
+  world().server->faults.holds_answers = false;
+  run_until([&done] { return done == 3; });
+  EXPECT_EQ(store_->prompts, 4U);
 }
 
 TEST_F(GatewayTest, NobodyWaitsForever) {

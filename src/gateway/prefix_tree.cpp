@@ -109,19 +109,22 @@ void PrefixTree::touch(const Match& match, Nanos now) {
   }
 }
 
+std::vector<BlockKey> PrefixTree::path_to(const BlockKey& key) const {
+  std::vector<BlockKey> path;
+  const Node* at = find_node(key);
+  for (BlockKey up = key; at != nullptr; up = at->parent, at = find_node(up)) path.push_back(up);
+  std::ranges::reverse(path);
+  return path;
+}
+
 std::vector<PrefixTree::Leaf> PrefixTree::leaves() const {
   std::vector<Leaf> leaves;
   std::map<BlockKey, std::uint32_t> passes;  // how many leaves lie behind a block
   for (const auto& [key, node] : nodes_) {
     if (!children(key).empty()) continue;
-    Leaf leaf{.key = key, .used = node.used};
-    const Node* at = &node;
-    for (BlockKey up = key; at != nullptr; up = at->parent, at = find_node(up)) {
-      leaf.path.push_back(up);
-      leaf.tokens += at->tokens.size();
-      leaf.root = at->parent;
-    }
-    std::ranges::reverse(leaf.path);
+    Leaf leaf{.key = key, .path = path_to(key), .used = node.used};
+    for (const BlockKey& block : leaf.path) leaf.tokens += find_node(block)->tokens.size();
+    leaf.root = find_node(leaf.path.front())->parent;
     leaves.push_back(std::move(leaf));
   }
   for (const Leaf& leaf : leaves) {

@@ -67,6 +67,8 @@ class PrefixTree {
     Nanos used{0};                  // when it was last found or added to; 0: not since this tree was made
   };
   std::vector<Leaf> leaves() const;
+  // The blocks from the first to this one; none where one of them is not there.
+  std::vector<BlockKey> path_to(const BlockKey& key) const;
   bool is_leaf(const BlockKey& key) const { return find_node(key) != nullptr && children(key).empty(); }
   void touch(const Match& match, Nanos now);
 

@@ -25,10 +25,10 @@ DOCUMENT = " ".join(FACTS)
 class Gateway(Server):
     """`artesian serve` and the server behind it, on a free port; asked for nothing before it keeps contexts."""
 
-    def __init__(self, bench, *serve, options=OPTIONS, model=None, name="gateway"):
-        store = bench.folder / "kv"
-        store.mkdir(exist_ok=True)
-        command = [bench.artesian, "serve", "--kv", "256M", "--kv-path", store, *serve, "--",
+    def __init__(self, bench, *serve, options=OPTIONS, model=None, name="gateway", store="kv", kv="256M", before=()):
+        path = bench.folder / store
+        path.mkdir(exist_ok=True)
+        command = [*before, bench.artesian, "serve", "--kv", kv, "--kv-path", path, *serve, "--",
                    bench.program("llama-server"), "-m", model or bench.real]
         super().__init__(command, options, bench.folder / f"{name}.log")
 

@@ -1,0 +1,144 @@
+"""The gateway when something is full or hangs, and an ordinary client of OpenAI's before it.
+
+usage: trouble.py CASE ARTESIAN MODELGEN
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from gateway import DOCUMENT, Bench, Gateway, chat, check, first_turn
+
+SILENCE = 8  # seconds that a server may be silent; a short prompt takes less on a busy machine, too
+
+
+def child_of(process):
+    """The server: the only child of the gateway."""
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    check(len(children) == 1, f"the gateway has the children {children}")
+    return int(children[0])
+
+
+def hang(bench):
+    """A server that stands still: an error within the time that was set, and afterwards it is as before."""
+    with Gateway(bench, "--server-silence", SILENCE) as gateway:
+        first, _, _ = gateway.complete(chat("Hello."), "/v1/chat/completions")
+        gateway.wait_until_saved()
+        server = child_of(gateway.process)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            for path in ("/v1/chat/completions", "/props"):
+                begin = time.monotonic()
+                status, said = gateway.ask("POST" if "chat" in path else "GET", path, chat("Hello."))
+                took = time.monotonic() - begin
+                check(status in (502, 503), f"{path} of a server that hangs answers {status}: {said}")
+                check(took < 2 * SILENCE + 8, f"{path} of a server that hangs is answered after {took:.1f} s")
+        finally:
+            os.kill(server, signal.SIGCONT)
+        gateway.wait_for("/artesian/status", lambda status: status["state"] == "ready")
+        text, _, _ = gateway.complete(chat("Hello."), "/v1/chat/completions")
+        check(text == first, f"after the server went on {text!r}, not {first!r}")
+
+
+class Small:
+    """Starts a gateway whose staging folder is a file system of its own with so many bytes left, seen by it alone."""
+
+    def __init__(self, folder, left_kib):
+        self.folder = folder
+        script = (f"mount -t tmpfs -o size=64m none {folder} && "
+                  f"head -c $((64 * 1048576 - {left_kib} * 1024)) /dev/zero >{folder}/filler; exec \"$@\"")
+        rights = [] if os.geteuid() == 0 else ["-r"]
+        self.command = ["unshare", *rights, "-m", "bash", "-c", script, "artesian-small"]
+
+
+def full(bench):
+    """Where slot files have no room contexts are not saved, or not restored, and answers stay what they were."""
+    folder = bench.folder / "staging"
+    folder.mkdir()
+    with Gateway(bench, name="whole") as gateway:
+        first, _, _ = gateway.complete(first_turn(), "/v1/chat/completions")
+        gateway.wait_until_saved()
+        saved = gateway.status()["saved_tokens"]
+    # Enough for what a server is probed with, not for the conversation.
+    with Gateway(bench, "--staging", folder, name="full", before=Small(folder, 2500).command) as gateway:
+        check(gateway.status()["state"] == "ready", f"the gateway is {gateway.status()['reason']}")
+        text, cached, restored = gateway.complete(first_turn(), "/v1/chat/completions")
+        check((text, cached, restored) == (first, 0, 0), f"{text!r} with {cached} cached, not {first!r} computed")
+        check("No space left" in gateway.text(), f"nothing is said about the full folder: {gateway.text()[-2000:]}")
+    check(saved > 150, f"{saved} tokens were saved")
+    done = subprocess.run([bench.artesian, "serve", "--kv", "900T", "--kv-path", bench.folder / "kv-large", "--", "true"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode != 0 and done.stderr.count("\n") == 1, f"without space for the store: {done.stderr!r}")
+
+
+def cap(bench):
+    """The store at its cap: what is new takes the place of what is old."""
+    # Little to compute, much to keep: 64 KiB for a token.
+    model = bench.model("--arch", "llama", "--heads", "32", "--kv-heads", "32", "--head-size", "128")
+    with Gateway(bench, model=model, store="kv-small", kv="64M", name="cap") as gateway:
+        for number in range(8):
+            prompt = {"prompt": f"{number}. {DOCUMENT}", "n_predict": 1, "temperature": 0}
+            gateway.complete(prompt)
+            gateway.wait_until_saved()
+        saved = gateway.status()["saved_bytes"]
+        size = (bench.folder / "kv-small" / "artesian.store").stat().st_size
+        check(size <= 64 << 20, f"a store of 64M has {size} bytes")
+        check(saved > 64 << 20, f"no more was saved than fits: {saved}")
+    with Gateway(bench, model=model, store="kv-small", kv="64M", name="again") as gateway:
+        _, cached, _ = gateway.complete(prompt)
+        check(cached > 100, f"of the last conversation {cached} tokens are cached")
+
+
+OPENAI = """
+import json, sys, openai
+client = openai.OpenAI(base_url=sys.argv[1], api_key="sk-none", max_retries=0)
+messages = [{"role": "user", "content": sys.argv[2]}]
+whole = client.chat.completions.create(model="m", messages=messages, max_tokens=8, temperature=0, seed=1)
+text = ""
+for event in client.chat.completions.create(model="m", messages=messages, max_tokens=8, temperature=0, seed=1, stream=True):
+    text += (event.choices[0].delta.content or "") if event.choices else ""
+try:
+    client.chat.completions.create(model="m", messages="none")
+    error = None
+except openai.BadRequestError as refused:
+    error = refused.status_code
+except openai.APIStatusError as refused:
+    error = refused.status_code
+print(json.dumps({"text": whole.choices[0].message.content, "streamed": text, "error": error,
+                  "cached": whole.usage.prompt_tokens_details.cached_tokens,
+                  "models": len(client.models.list().data)}))
+"""
+
+
+def openai(bench):
+    """The openai package: answers, streams, errors, and how many tokens were cached."""
+    if "ARTESIAN_PYTHON" not in os.environ:
+        sys.exit("ARTESIAN_PYTHON is not set; ./test sets it")
+    prompt = first_turn()["messages"][0]["content"]
+
+    def ask(gateway):
+        done = subprocess.run([os.environ["ARTESIAN_PYTHON"], "-c", OPENAI, f"http://127.0.0.1:{gateway.port}/v1", prompt],
+                              capture_output=True, text=True, timeout=120, check=False)
+        check(done.returncode == 0, f"the client ends with {done.returncode}: {done.stderr[-2000:]}")
+        return json.loads(done.stdout)
+
+    with Gateway(bench, name="before") as gateway:
+        first = ask(gateway)
+        check(first["text"] == first["streamed"] and first["text"], f"another text when streamed: {first}")
+        check(first["error"] in (400, 500), f"messages that are none are answered with {first['error']}")
+        check(first["models"] == 1, f"{first['models']} models are listed")
+        gateway.wait_until_saved()
+    with Gateway(bench, name="after") as gateway:
+        again = ask(gateway)
+        check(again["cached"] > 150, f"after a restart {again['cached']} tokens are cached")
+
+
+CASES = {"hang": hang, "full": full, "cap": cap, "openai": openai}
+
+if __name__ == "__main__":
+    with Bench.open(*sys.argv[2:4]) as opened:
+        CASES[sys.argv[1]](opened)
