@@ -50,7 +50,8 @@ struct RestartFigures {
   std::vector<double> read;          // of as many bytes from the drive, nothing else
   std::vector<double> server;        // the server's own restore from a file in memory, and the first token after it
   std::vector<double> server_first;  // of that: the first token
-  std::vector<double> hearth;        // as `gateway`, hearth before the server
+  std::vector<double> goes_on;       // as `gateway`, for the next question of the conversation
+  std::vector<double> hearth;        // the same, hearth before the server
   double hearth_computed = 0;
 };
 

@@ -67,7 +67,9 @@ void add_restart(const std::string& model, const RestartFigures& figures, std::v
   add("the server's own restore from memory, and its first token", spread(figures.server));
   add("of that, the first token", spread(figures.server_first));
   add("first token, computed", time_text(figures.computed));
-  if (!figures.hearth.empty()) add("first token behind hearth", spread(figures.hearth));
+  if (figures.hearth.empty()) return;
+  add("first token of the next question", spread(figures.goes_on));
+  add("the same behind hearth", spread(figures.hearth));
 }
 
 void add_shared(const std::string& model, const SharedFigures& figures, std::vector<Row>& rows) {
@@ -133,6 +135,7 @@ nlohmann::json in_json(const GatewayModelFigures& figures) {
                       {"read_seconds", restart->read},
                       {"server_seconds", restart->server},
                       {"server_first_seconds", restart->server_first},
+                      {"goes_on_seconds", restart->goes_on},
                       {"hearth_seconds", restart->hearth}};
   }
   if (const auto& shared = figures.shared) {
@@ -174,7 +177,7 @@ void add_figures(const std::string& model, const GatewayModelFigures& figures, c
     add("restart.bound", middle(restart->gateway) / middle(bound_of(*restart)));
     add("restart.computed", restart->computed / middle(restart->gateway));
     add("restart.hearth",
-        restart->hearth.empty() ? std::nullopt : std::optional(middle(restart->hearth) / middle(restart->gateway)),
+        restart->hearth.empty() ? std::nullopt : std::optional(middle(restart->hearth) / middle(restart->goes_on)),
         no_hearth);
     add("restart.wrong", static_cast<double>(figures.wrong), fmt::format("of {} texts", figures.texts));
   }
