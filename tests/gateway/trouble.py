@@ -1,48 +1,14 @@
-"""The gateway when something is full or hangs, and an ordinary client of OpenAI's before it.
+"""The gateway when something is full, and an ordinary client of OpenAI's before it.
 
 usage: trouble.py CASE ARTESIAN MODELGEN
 """
 
 import json
 import os
-import pathlib
-import signal
 import subprocess
 import sys
-import time
 
-from gateway import DOCUMENT, Bench, Gateway, chat, check, first_turn
-
-SILENCE = 8  # seconds that a server may be silent; a short prompt takes less on a busy machine, too
-
-
-def child_of(process):
-    """The server: the only child of the gateway."""
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    check(len(children) == 1, f"the gateway has the children {children}")
-    return int(children[0])
-
-
-def hang(bench):
-    """A server that stands still: an error within the time that was set, and afterwards it is as before."""
-    with Gateway(bench, "--server-silence", SILENCE) as gateway:
-        first, _, _ = gateway.complete(chat("Hello."), "/v1/chat/completions")
-        gateway.wait_until_saved()
-        server = child_of(gateway.process)
-        os.kill(server, signal.SIGSTOP)
-        try:
-            for path in ("/v1/chat/completions", "/props"):
-                begin = time.monotonic()
-                status, said = gateway.ask("POST" if "chat" in path else "GET", path, chat("Hello."))
-                took = time.monotonic() - begin
-                check(status in (502, 503), f"{path} of a server that hangs answers {status}: {said}")
-                check(took < 2 * SILENCE + 8, f"{path} of a server that hangs is answered after {took:.1f} s")
-        finally:
-            os.kill(server, signal.SIGCONT)
-        gateway.wait_for("/artesian/status", lambda status: status["state"] == "ready")
-        text, _, _ = gateway.complete(chat("Hello."), "/v1/chat/completions")
-        check(text == first, f"after the server went on {text!r}, not {first!r}")
-
+from gateway import Bench, Gateway, check, first_turn
 
 class Small:
     """Starts a gateway whose staging folder is a file system of its own with so many bytes left, seen by it alone."""
@@ -73,24 +39,6 @@ def full(bench):
     done = subprocess.run([bench.artesian, "serve", "--kv", "900T", "--kv-path", bench.folder / "kv-large", "--", "true"],
                           capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode != 0 and done.stderr.count("\n") == 1, f"without space for the store: {done.stderr!r}")
-
-
-def cap(bench):
-    """The store at its cap: what is new takes the place of what is old."""
-    # Little to compute, much to keep: 64 KiB for a token.
-    model = bench.model("--arch", "llama", "--heads", "32", "--kv-heads", "32", "--head-size", "128")
-    with Gateway(bench, model=model, store="kv-small", kv="64M", name="cap") as gateway:
-        for number in range(8):
-            prompt = {"prompt": f"{number}. {DOCUMENT}", "n_predict": 1, "temperature": 0}
-            gateway.complete(prompt)
-            gateway.wait_until_saved()
-        saved = gateway.status()["saved_bytes"]
-        size = (bench.folder / "kv-small" / "artesian.store").stat().st_size
-        check(size <= 64 << 20, f"a store of 64M has {size} bytes")
-        check(saved > 64 << 20, f"no more was saved than fits: {saved}")
-    with Gateway(bench, model=model, store="kv-small", kv="64M", name="again") as gateway:
-        _, cached, _ = gateway.complete(prompt)
-        check(cached > 100, f"of the last conversation {cached} tokens are cached")
 
 
 OPENAI = """
@@ -137,7 +85,7 @@ def openai(bench):
         check(again["cached"] > 150, f"after a restart {again['cached']} tokens are cached")
 
 
-CASES = {"hang": hang, "full": full, "cap": cap, "openai": openai}
+CASES = {"full": full, "openai": openai}
 
 if __name__ == "__main__":
     with Bench.open(*sys.argv[2:4]) as opened:
