@@ -68,7 +68,7 @@ TEST(KvCache, CountsByHand) {
 TEST(KvCache, SegmentsHoldNoMoreThanTheCapacity) {
   KvTrace trace;
   for (std::uint32_t i = 0; i < 300; ++i) {
-    KvRequest request{std::chrono::seconds(i), 2 * kv_block_tokens, {0, 1 + i % 40}};
+    const KvRequest request{.when = std::chrono::seconds(i), .tokens = 2 * kv_block_tokens, .blocks = {0, 1 + i % 40}};
     trace.block_uses += 2;
     trace.requests.push_back(request);
   }
@@ -102,7 +102,8 @@ TEST(KvReplay, AStoreOnADiskCountsAsThePoliciesDo) {
   KvTrace trace;  // a shared block, and conversations that come back after two more
   for (std::uint32_t i = 0; i < 120; ++i) {
     const std::uint32_t own = 1 + i / 6 * 3 + i % 3;
-    trace.requests.push_back({std::chrono::seconds(i), 2 * kv_block_tokens + 100, {0, own, 1000 + i}});
+    trace.requests.push_back(
+        {.when = std::chrono::seconds(i), .tokens = 2 * kv_block_tokens + 100, .blocks = {0, own, 1000 + i}});
     trace.block_uses += 3;
   }
   trace.distinct = 1120;
