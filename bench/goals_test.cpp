@@ -20,7 +20,7 @@ TEST(Goals, TheFileIsReadAndHasItsSections) {
   const auto all = goals_of("");
   ASSERT_TRUE(all) << all.error().message;
   std::size_t sum = 0;
-  for (const char* section : {"weights", "policy", "store", "kv"}) {
+  for (const char* section : {"weights", "policy", "store", "kv", "gateway"}) {
     EXPECT_GE(goals_of(section)->size(), 4U) << section;
     sum += goals_of(section)->size();
   }
