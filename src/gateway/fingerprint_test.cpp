@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "platform/process.h"
 
 namespace artesian {
 namespace {
