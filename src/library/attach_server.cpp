@@ -44,10 +44,23 @@ struct Census {
   std::size_t clients = 0;
 };
 
+// One that is counted there already, until this goes.
+struct Counted {
+  explicit Counted(Census& all) : census(all) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() {
+    const std::lock_guard lock(census.mutex);
+    --census.clients;
+    census.fewer.notify_all();
+  }
+  Census& census;
+};
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(StoreHost& host, Socket socket, Strand strand, Census& census)
-      : host_(host), socket_(std::move(socket)), strand_(std::move(strand)), room_(strand_), census_(census) {}
+      : counted_(census), host_(host), socket_(std::move(socket)), strand_(std::move(strand)), room_(strand_) {}
   ~Session();
 
   net::awaitable<void> run();
@@ -83,6 +96,7 @@ class Session : public std::enable_shared_from_this<Session> {
   static std::uint64_t bytes_in_memory(const Request& request, const Item& item);
   bool all_inside(const Request& request) const;
 
+  Counted counted_;  // goes last: the server goes once nobody is counted, and its loop with it
   StoreHost& host_;
   Socket socket_;
   Strand strand_;
@@ -94,7 +108,6 @@ class Session : public std::enable_shared_from_this<Session> {
   bool writing_ = false;
   std::size_t under_way_ = 0;
   net::steady_timer room_;  // cancelled when there is room for more under way
-  Census& census_;
 };
 
 Session::~Session() {
@@ -102,9 +115,6 @@ Session::~Session() {
     const std::span<const std::byte> key = name.second;
     for (std::uint64_t i = 0; i < count; ++i) host_.store().unpin(name.first, std::span(&key, 1));
   }
-  const std::lock_guard lock(census_.mutex);
-  --census_.clients;
-  census_.fewer.notify_all();
 }
 
 void Session::end() {
