@@ -8,14 +8,15 @@
 #include "base/units.h"
 #include "commands.h"
 #include "library/open.h"
+#include "store_options.h"
 
 namespace artesian::cli {
 namespace {
 
 struct DaemonOptions {
-  std::vector<std::string> paths;
-  std::uint64_t size = 0, memory = 0, block_max = 0;
-  std::string metrics, key_file;
+  StoreOptionsPtr store;
+  std::uint64_t memory = 0;
+  std::string metrics;
   bool quiet = false;
 };
 
@@ -24,15 +25,11 @@ void say(std::string_view text) {
 }
 
 Result<std::unique_ptr<Host>> open_shared(const DaemonOptions& options) {
-  StoreFilesOptions files;
-  for (const std::string& path : options.paths) files.paths.push_back({.path = path, .bytes = options.size});
+  StoreFilesOptions files = files_of(*options.store);
   files.engine.memory_bytes = options.memory;
-  files.key_file = options.key_file;
-  files.engine.report = [](std::string_view text) { say(text); };
-  if (options.block_max > 0) files.geometry.block_bytes_max = options.block_max;
   const HostOptions host{.metrics = options.metrics, .share = true};
   auto opened = open_host(files, host);
-  if (opened || opened.error().code != Code::not_found || options.size == 0) return opened;
+  if (opened || opened.error().code != Code::not_found || options.store->size == 0) return opened;
   if (auto made = create_store(files, false); !made) return fail(std::move(made.error()));
   return open_host(files, host);
 }
@@ -50,7 +47,7 @@ Result<int> serve_store(const DaemonOptions& options) {
   if (!host) return fail(std::move(host.error()));
   const StoreStats stats = (*host)->store().stats();
   if (!options.quiet) {
-    say(fmt::format("{}: {} blocks, {} of {} in use; processes of this user may attach", options.paths.front(),
+    say(fmt::format("{}: {} blocks, {} of {} in use; processes of this user may attach", options.store->paths.front(),
                     stats.blocks, format_size(stats.live_bytes), format_size(stats.capacity_bytes)));
     if (!options.metrics.empty()) say(fmt::format("metrics: port {}", (*host)->metrics_port()));
   }
@@ -65,13 +62,15 @@ Result<int> serve_store(const DaemonOptions& options) {
 
 Action setup_store_serve(CLI::App& command, const Context&) {
   auto options = std::make_shared<DaemonOptions>();
-  command.add_option("--path", options->paths, "A file or folder of the store; once for each")->required();
-  add_size(command, "--size", options->size, "Cap of each path, metadata included; a store that is not there is made");
+  options->store = add_store_paths(command);
+  command.get_option("--path")->description("A file or folder of the store; once for each");
+  add_size(command, "--size", options->store->size,
+           "Cap of each path, metadata included; a store that is not there is made");
   add_size(command, "--memory", options->memory, "Memory tier in front of flash")->default_str("none");
-  add_size(command, "--block-max", options->block_max, "Of a new store: the largest block")->default_str("by its size");
+  add_size(command, "--block-max", options->store->geometry.block_bytes_max, "Of a new store: the largest block")
+      ->default_str("by its size");
   command.add_option("--metrics", options->metrics,
                      "Serve figures for Prometheus: PORT on this machine, or ADDRESS:PORT");
-  command.add_option("--key-file", options->key_file, "The store is, or is to be, encrypted with the key in this file");
   command.add_flag("--quiet", options->quiet, "Say only what goes wrong");
   set_examples(command, {"artesian store serve --path /nvme/kv --size 500G --memory 16G",
                          "artesiand --path /nvme/kv --metrics 9464"});

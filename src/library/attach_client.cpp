@@ -46,15 +46,11 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
   return std::max<std::uint64_t>(page, (bytes + page - 1) / page * page);
 }
 
-template <typename Span, typename Item>
-std::span<const Span> pieces_of(const Item& item, const Span& whole) {
-  return item.pieces.empty() ? std::span(&whole, 1) : item.pieces;
+Pieces<const std::byte> pieces_of(const Put& item) {
+  return item.pieces.empty() ? std::span(&item.data, 1) : item.pieces;
 }
-std::span<const std::span<const std::byte>> pieces_of(const Put& item) {
-  return pieces_of(item, item.data);
-}
-std::span<const std::span<std::byte>> pieces_of(const Get& item) {
-  return pieces_of(item, item.buffer);
+Pieces<std::byte> pieces_of(const Get& item) {
+  return item.pieces.empty() ? std::span(&item.buffer, 1) : item.pieces;
 }
 
 void zero(const Get& item) {
@@ -107,9 +103,7 @@ bool Group::answer(std::size_t i, Outcome outcome, std::uint64_t bytes) {
   return --open == 0;
 }
 
-struct Asked {
-  std::promise<Result<Reply>> promise;
-};
+using Asked = std::promise<Result<Reply>>;
 
 class RemoteStore final : public Store, public StoreHost {
  public:
@@ -158,8 +152,8 @@ class RemoteStore final : public Store, public StoreHost {
     Nanos give_up{0};
   };
   struct Connection {
-    explicit Connection(net::io_context& loop, SharedMemory shared)
-        : socket(loop), memory(std::move(shared)), free(memory.bytes().size()) {}
+    Connection(Socket connected, SharedMemory shared)
+        : socket(std::move(connected)), memory(std::move(shared)), free(memory.bytes().size()) {}
     Socket socket;
     SharedMemory memory;
     Ranges free;
@@ -194,12 +188,14 @@ class RemoteStore final : public Store, public StoreHost {
   void send(std::vector<std::byte> frame);
   void heard(Connection& connection, const Reply& reply);
   void answer(const std::shared_ptr<Group>& group, std::size_t i, Outcome outcome, std::uint64_t bytes = 0);
+  void finish(const Group& group);
   void lost();
   void expire();
   void stop();
 
   // From any thread.
   std::optional<Place> place_of(NamespaceId ns);
+  std::uint64_t connection_now();
   Result<Reply> ask(Request request, std::uint64_t connection, Nanos patience);
   Result<Reply> ask(Op op, NamespaceId ns, std::span<const std::span<const std::byte>> keys, Nanos patience);
   void probe(Op op, NamespaceId ns, std::span<Probe> items, Outcome otherwise);
@@ -289,15 +285,16 @@ net::awaitable<void> RemoteStore::live() {
 }
 
 net::awaitable<Result<std::shared_ptr<RemoteStore::Connection>>> RemoteStore::connect() {
-  auto memory = SharedMemory::create(whole_pages(settings_.buffer_bytes));
-  if (!memory) co_return fail(std::move(memory.error()));
-  auto connection = std::make_shared<Connection>(loop_, std::move(*memory));
-  error_code error;
   if (settings_.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     co_return fail(Code::invalid, "{}: is too long a name for a socket", settings_.socket);
   }
-  connection->socket.connect(net::local::stream_protocol::endpoint(settings_.socket), error);
+  Socket socket(loop_);
+  error_code error;
+  socket.connect(net::local::stream_protocol::endpoint(settings_.socket), error);
   if (error) co_return fail(Code::not_found, "{}: nobody answers: {}", settings_.socket, error.message());
+  auto memory = SharedMemory::create(whole_pages(settings_.buffer_bytes));
+  if (!memory) co_return fail(std::move(memory.error()));
+  auto connection = std::make_shared<Connection>(std::move(socket), std::move(*memory));
   net::steady_timer patience(loop_, connect_time_max);
   patience.async_wait([connection](error_code ended) {
     error_code ignored;
@@ -418,8 +415,12 @@ void RemoteStore::hand_in(const std::shared_ptr<Group>& group, const Batch& batc
 }
 
 void RemoteStore::answer(const std::shared_ptr<Group>& group, std::size_t i, Outcome outcome, std::uint64_t bytes) {
-  if (!group->answer(i, outcome, bytes)) return;
-  group->done();
+  if (group->answer(i, outcome, bytes)) finish(*group);
+}
+
+// Nothing of the batch is open any more.
+void RemoteStore::finish(const Group& group) {
+  group.done();
   const std::lock_guard lock(mutex_);
   --under_way_;
   ++answers_;
@@ -427,14 +428,7 @@ void RemoteStore::answer(const std::shared_ptr<Group>& group, std::size_t i, Out
 }
 
 void RemoteStore::enqueue(const std::shared_ptr<Group>& group) {
-  if (group->size() == 0) {  // as if one had been answered
-    group->done();
-    const std::lock_guard lock(mutex_);
-    --under_way_;
-    ++answers_;
-    answered_.notify_all();
-    return;
-  }
+  if (group->size() == 0) return finish(*group);
   const bool read = group->op != Op::put;
   waiting_[read ? (group->urgency == Urgency::demand ? 0 : 1) : 2].push_back(group);
   pump();
@@ -508,7 +502,7 @@ void RemoteStore::heard(Connection& connection, const Reply& reply) {
   if (found == connection.sent.end()) return;
   const Sent sent = std::move(found->second);
   connection.sent.erase(found);
-  if (sent.asked != nullptr) sent.asked->promise.set_value(reply);
+  if (sent.asked != nullptr) sent.asked->set_value(reply);
   const bool whole = reply.items.size() == sent.slots.size();
   for (std::size_t i = 0; i < sent.slots.size(); ++i) {
     const Slot slot = sent.slots[i];
@@ -536,7 +530,7 @@ void RemoteStore::lost() {
   if (gone != nullptr) {
     for (auto& [id, sent] : gone->sent) {
       if (sent.asked != nullptr) {
-        sent.asked->promise.set_value(fail(Code::retry, "{}: the owner of the store is gone", settings_.socket));
+        sent.asked->set_value(fail(Code::retry, "{}: the owner of the store is gone", settings_.socket));
       }
       for (std::size_t i = 0; sent.group != nullptr && i < sent.slots.size(); ++i) {
         answer(sent.group, sent.first + i, Outcome::failed);
@@ -601,17 +595,13 @@ std::optional<RemoteStore::Place> RemoteStore::place_of(NamespaceId ns) {
 
 Result<Reply> RemoteStore::ask(Request request, std::uint64_t connection, Nanos patience) {
   auto asked = std::make_shared<Asked>();
-  auto answer = asked->promise.get_future();
+  auto answer = asked->get_future();
   // What it points to is the caller's, who may have left before it is sent: it is encoded here, its number is set
   // there.
   auto frame = std::make_shared<std::vector<std::byte>>(encode(request));
   net::post(loop_, [this, asked, frame, connection] {
-    const bool same = [&] {
-      const std::lock_guard lock(mutex_);
-      return connection_number_ == connection;
-    }();
-    if (connection_ == nullptr || !same) {
-      asked->promise.set_value(fail(Code::retry, "{}: the owner of the store is gone", settings_.socket));
+    if (connection_ == nullptr || connection_now() != connection) {
+      asked->set_value(fail(Code::retry, "{}: the owner of the store is gone", settings_.socket));
       return;
     }
     const std::uint64_t id = ++last_id_;
@@ -667,13 +657,13 @@ void RemoteStore::unpin(NamespaceId ns, std::span<const std::span<const std::byt
   }
 }
 
+std::uint64_t RemoteStore::connection_now() {
+  const std::lock_guard lock(mutex_);
+  return connection_number_;
+}
+
 Status RemoteStore::flush() {
-  std::uint64_t connection = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    connection = connection_number_;
-  }
-  const auto reply = ask({.op = Op::flush}, connection, long_patience);
+  const auto reply = ask({.op = Op::flush}, connection_now(), long_patience);
   return reply ? Status{} : fail(reply.error());
 }
 
@@ -683,11 +673,7 @@ Status RemoteStore::erase_namespace(NamespaceId ns) {
 }
 
 Result<NamespaceId> RemoteStore::open_namespace(const NamespaceFields& fields) {
-  std::uint64_t connection = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    connection = connection_number_;
-  }
+  const std::uint64_t connection = connection_now();
   const auto reply = ask({.op = Op::open_namespace, .fields = fields}, connection, settings_.patience);
   if (!reply) return fail(reply.error());
   const auto remote = static_cast<NamespaceId>(reply->value);

@@ -80,7 +80,6 @@ class Session : public std::enable_shared_from_this<Session> {
   net::awaitable<bool> read_frame(std::vector<std::byte>& body);
   net::awaitable<void> write_out();
   bool serve(std::vector<std::byte> body);  // false: no request
-  void serve_at_once(const Request& request);
   Reply answer_at_once(const Request& request);
   void open_namespace(const Request& request, Reply& reply);
   void pin(const Request& request, std::span<const Probe> items);
