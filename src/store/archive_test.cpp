@@ -8,38 +8,11 @@
 namespace artesian {
 namespace {
 
-class StoreCare : public testing::TestWithParam<bool> {
+class StoreCare : public testing::TestWithParam<bool>, protected EngineRig {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(format_store(*device_, small_geometry, kind_.identity(1)));
-    reopen();
-  }
-  void reopen() {
-    one_.reset();
-    engine_.reset();
-    engine_ = Engine::open(*device_, clock_, kind_.settings()).value();
-    ns_ = engine_->open_namespace(some_fields()).value();
-    one_ = std::make_unique<OneByOne>(*engine_, ns_);
-  }
-  void flip(std::uint64_t offset) {
-    auto page = Arena::reserve(store_page).value();
-    IoRequest request{.offset = align_down(offset, store_page), .buffer = page.span().first(store_page)};
-    std::array<IoCompletion, 1> done;
-    ASSERT_TRUE(device_->submit(std::span(&request, 1)));
-    ASSERT_EQ(device_->poll(done), 1U);
-    page.span()[offset % store_page] ^= std::byte{8};
-    request.op = IoOp::write;
-    ASSERT_TRUE(device_->submit(std::span(&request, 1)));
-    ASSERT_EQ(device_->poll(done), 1U);
-  }
+  StoreCare() : EngineRig(GetParam()) {}
+  void SetUp() override { make(1, 16); }
   static File unnamed() { return File::open_unnamed(testing::TempDir()).value(); }
-
-  StoreKind kind_{GetParam()};
-  ManualClock clock_;
-  std::unique_ptr<MemoryDevice> device_ = std::make_unique<MemoryDevice>(empty_files(1, 16));
-  std::unique_ptr<Engine> engine_;
-  NamespaceId ns_ = 0;
-  std::unique_ptr<OneByOne> one_;
 };
 
 TEST_P(StoreCare, CompactEmptiesWhatIsSparseAndLosesNothing) {

@@ -7,19 +7,10 @@
 namespace artesian {
 namespace {
 
-class EnginePins : public testing::TestWithParam<bool> {
+class EnginePins : public testing::TestWithParam<bool>, protected EngineRig {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(format_store(*device_, small_geometry, kind_.identity(1)));
-    reopen();
-  }
-  void reopen() {
-    one_.reset();
-    engine_.reset();
-    engine_ = Engine::open(*device_, clock_, kind_.settings()).value();
-    ns_ = engine_->open_namespace(some_fields()).value();
-    one_ = std::make_unique<OneByOne>(*engine_, ns_);
-  }
+  EnginePins() : EngineRig(GetParam()) {}
+  void SetUp() override { make(); }
   // How each was answered.
   std::vector<Outcome> pin(const std::string& name, std::uint64_t first, std::uint64_t count) {
     std::vector<std::vector<std::byte>> keys;
@@ -41,13 +32,6 @@ class EnginePins : public testing::TestWithParam<bool> {
       }
     }
   }
-
-  StoreKind kind_{GetParam()};
-  ManualClock clock_;
-  std::unique_ptr<MemoryDevice> device_ = std::make_unique<MemoryDevice>(empty_files(1, 8));
-  std::unique_ptr<Engine> engine_;
-  NamespaceId ns_ = 0;
-  std::unique_ptr<OneByOne> one_;
 };
 
 TEST_P(EnginePins, HoldThroughReclaimAndOpenings) {
@@ -130,16 +114,7 @@ TEST_P(EnginePins, GoWithTheirNamespace) {
 TEST_P(EnginePins, SurviveAPowerCutAtEveryWrite) {
   std::uint64_t cuts = 0;
   for (std::uint64_t cut = 1;; ++cut) {
-    MemoryDevice formatted(empty_files(1, 8));
-    ASSERT_TRUE(format_store(formatted, small_geometry, kind_.identity(1)));
-    PowerCutDevice::Content content = empty_files(1, 8);
-    auto whole = Arena::reserve(content[0].size()).value();
-    const IoRequest all{.buffer = whole.span().first(content[0].size())};
-    ASSERT_TRUE(formatted.submit(std::span(&all, 1)));
-    std::array<IoCompletion, 1> done;
-    ASSERT_EQ(formatted.poll(done), 1U);
-    std::ranges::copy(all.buffer, content[0].begin());
-    PowerCutDevice device(std::move(content), cut);
+    PowerCutDevice device(formatted_files(kind_, 8), cut);
     bool pinned = false, removing = false, removed = false;
     if (auto engine = Engine::open(device, clock_, kind_.settings())) {
       const auto ns = (*engine)->open_namespace(some_fields());

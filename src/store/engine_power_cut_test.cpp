@@ -81,17 +81,7 @@ void cut_everywhere(bool encrypted, const Scenario& plan) {
   constexpr std::uint64_t step = 1;
 #endif
   for (std::uint64_t cut = 1;; cut += step) {
-    MemoryDevice formatted(empty_files(1, plan.segments, geometry));
-    ASSERT_TRUE(format_store(formatted, geometry, kind.identity(1)));
-    PowerCutDevice::Content content = empty_files(1, plan.segments, geometry);
-    auto whole = Arena::reserve(content[0].size()).value();
-    const IoRequest all{.buffer = whole.span().first(content[0].size())};
-    ASSERT_TRUE(formatted.submit(std::span(&all, 1)));
-    std::array<IoCompletion, 1> done;
-    ASSERT_EQ(formatted.poll(done), 1U);
-    std::ranges::copy(all.buffer, content[0].begin());
-
-    PowerCutDevice device(std::move(content), cut);
+    PowerCutDevice device(formatted_files(kind, plan.segments, geometry), cut);
     StoreModel model;
     std::set<std::uint64_t> pinned;
     ManualClock clock;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -147,6 +148,71 @@ class OneByOne {
   NamespaceId ns_;
   Arena memory_;
   std::uint64_t version_ = 0, bytes_ = 0;
+};
+
+// The bytes of an empty store of one path, for devices that are made with what lies on them.
+inline std::vector<std::vector<std::byte>> formatted_files(const StoreKind& kind, std::uint32_t segments,
+                                                           const StoreGeometry& geometry = small_geometry) {
+  std::vector<std::vector<std::byte>> content = empty_files(1, segments, geometry);
+  MemoryDevice device(content);
+  EXPECT_TRUE(format_store(device, geometry, kind.identity(1)));
+  auto whole = Arena::reserve(content[0].size()).value();
+  const IoRequest all{.buffer = whole.span().first(content[0].size())};
+  EXPECT_TRUE(device.submit(std::span(&all, 1)));
+  std::array<IoCompletion, 1> done;
+  EXPECT_EQ(device.poll(done), 1U);
+  std::ranges::copy(all.buffer, content[0].begin());
+  return content;
+}
+
+// A store in the memory of a device, opened, and opened anew.
+class EngineRig {
+ protected:
+  explicit EngineRig(bool encrypted) : kind_(encrypted) {}
+
+  void make(std::size_t paths = 1, std::uint32_t segments = 8) {
+    device_ = std::make_unique<MemoryDevice>(empty_files(paths, segments));
+    const auto formatted = format_store(*device_, small_geometry, kind_.identity(paths));
+    ASSERT_TRUE(formatted) << formatted.error().message;
+    reopen();
+  }
+
+  void reopen() {
+    one_.reset();
+    engine_.reset();
+    auto engine = Engine::open(*device_, clock_, kind_.settings(settings_));
+    ASSERT_TRUE(engine) << engine.error().message;
+    engine_ = std::move(*engine);
+    auto ns = engine_->open_namespace(some_fields(model_));
+    ASSERT_TRUE(ns) << ns.error().message;
+    ns_ = *ns;
+    one_ = std::make_unique<OneByOne>(*engine_, ns_);
+  }
+
+  void raw(IoOp op, FileIndex file, std::uint64_t offset, std::span<std::byte> buffer) {
+    const IoRequest request{.op = op, .file = file, .offset = offset, .buffer = buffer};
+    ASSERT_TRUE(device_->submit(std::span(&request, 1)));
+    std::array<IoCompletion, 1> done;
+    ASSERT_EQ(device_->poll(done), 1U);
+  }
+
+  // Flips a bit of what lies at an offset of the first path.
+  void flip(std::uint64_t offset, unsigned bit = 3) {
+    auto page = Arena::reserve(store_page).value();
+    const auto bytes = page.span().first(store_page);
+    raw(IoOp::read, 0, align_down(offset, store_page), bytes);
+    bytes[offset % store_page] ^= static_cast<std::byte>(1U << bit);
+    raw(IoOp::write, 0, align_down(offset, store_page), bytes);
+  }
+
+  StoreKind kind_;
+  std::string model_ = "m";
+  EngineSettings settings_;
+  ManualClock clock_;
+  std::unique_ptr<MemoryDevice> device_;
+  std::unique_ptr<Engine> engine_;
+  NamespaceId ns_ = 0;
+  std::unique_ptr<OneByOne> one_;
 };
 
 }  // namespace artesian

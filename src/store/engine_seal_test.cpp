@@ -9,30 +9,18 @@
 namespace artesian {
 namespace {
 
-class EngineSealTest : public testing::Test {
+class EngineSealTest : public testing::Test, protected EngineRig {
  protected:
+  EngineSealTest() : EngineRig(true) {}
   void SetUp() override {
-    ASSERT_TRUE(format_store(*device_, small_geometry, kind_.identity(1)));
-    reopen();
-  }
-  void reopen() {
-    one_.reset();
-    engine_.reset();
-    engine_ = Engine::open(*device_, clock_, kind_.settings()).value();
-    ns_ = engine_->open_namespace(some_fields("a model nobody knows")).value();
-    one_ = std::make_unique<OneByOne>(*engine_, ns_);
+    model_ = "a model nobody knows";
+    make();
   }
   std::vector<std::byte> content() {
     auto whole = Arena::reserve(device_->facts().file_bytes[0]).value();
     const auto bytes = whole.span().first(device_->facts().file_bytes[0]);
-    move(IoOp::read, 0, bytes);
+    raw(IoOp::read, 0, 0, bytes);
     return {bytes.begin(), bytes.end()};
-  }
-  void move(IoOp op, std::uint64_t offset, std::span<std::byte> bytes) {
-    const IoRequest request{.op = op, .offset = offset, .buffer = bytes};
-    ASSERT_TRUE(device_->submit(std::span(&request, 1)));
-    std::array<IoCompletion, 1> done;
-    ASSERT_EQ(device_->poll(done), 1U);
   }
   // Epochs whose keys lie in the table, for who has the store's key.
   std::multiset<std::uint64_t> epochs_on_flash() {
@@ -62,13 +50,6 @@ class EngineSealTest : public testing::Test {
     }
     return found;
   }
-
-  StoreKind kind_{true};
-  ManualClock clock_;
-  std::unique_ptr<MemoryDevice> device_ = std::make_unique<MemoryDevice>(empty_files(1, 8));
-  std::unique_ptr<Engine> engine_;
-  NamespaceId ns_ = 0;
-  std::unique_ptr<OneByOne> one_;
 };
 
 TEST_F(EngineSealTest, NothingOfABlockCanBeReadFromFlash) {
@@ -96,11 +77,11 @@ TEST_F(EngineSealTest, AStoreThatIsSetBackNeverUsesANonceAgain) {
   engine_.reset();
   auto before = Arena::reserve(device_->facts().file_bytes[0]).value();
   const auto whole = before.span().first(device_->facts().file_bytes[0]);
-  move(IoOp::read, 0, whole);
+  raw(IoOp::read, 0, 0, whole);
   std::set<std::pair<Id, std::uint64_t>> ever;
   std::size_t count = 0;
   for (std::uint64_t life = 0; life < 3; ++life) {
-    move(IoOp::write, 0, whole);
+    raw(IoOp::write, 0, 0, whole);
     reopen();
     for (std::uint64_t i = 0; i < 30; ++i) one_->put(i, 20'000, life);
     const auto found = nonces();
@@ -152,7 +133,7 @@ TEST_F(EngineSealTest, AKeyThatACrashHasLeftGoesWhenTheStoreIsOpened) {
     const auto old = std::span(before).subspan(namespace_slot_offset(0, copy), store_page);
     if (std::ranges::all_of(old, [](std::byte byte) { return byte == std::byte{0}; })) continue;
     std::ranges::copy(old, page.span().begin());
-    move(IoOp::write, namespace_slot_offset(0, copy), page.span().first(store_page));
+    raw(IoOp::write, 0, namespace_slot_offset(0, copy), page.span().first(store_page));
     ++put_back;
   }
   ASSERT_EQ(put_back, 1U);

@@ -10,49 +10,9 @@
 namespace artesian {
 namespace {
 
-class EngineTest : public testing::TestWithParam<bool> {
+class EngineTest : public testing::TestWithParam<bool>, protected EngineRig {
  protected:
-  void make(std::size_t paths = 1, std::uint32_t segments = 8) {
-    device_ = std::make_unique<MemoryDevice>(empty_files(paths, segments));
-    const auto formatted = format_store(*device_, small_geometry, kind_.identity(paths));
-    ASSERT_TRUE(formatted) << formatted.error().message;
-    reopen();
-  }
-
-  void reopen() {
-    one_.reset();
-    engine_.reset();
-    auto engine = Engine::open(*device_, clock_, kind_.settings(settings_));
-    ASSERT_TRUE(engine) << engine.error().message;
-    engine_ = std::move(*engine);
-    auto ns = engine_->open_namespace(some_fields());
-    ASSERT_TRUE(ns) << ns.error().message;
-    ns_ = *ns;
-    one_ = std::make_unique<OneByOne>(*engine_, ns_);
-  }
-
-  void raw(IoOp op, FileIndex file, std::uint64_t offset, std::span<std::byte> buffer) {
-    const IoRequest request{.op = op, .file = file, .offset = offset, .buffer = buffer};
-    ASSERT_TRUE(device_->submit(std::span(&request, 1)));
-    std::array<IoCompletion, 1> done;
-    ASSERT_EQ(device_->poll(done), 1U);
-  }
-
-  // Flips a bit of what lies at an offset of the first path.
-  void flip(std::uint64_t offset, unsigned bit = 3) {
-    auto page = Arena::reserve(store_page).value();
-    raw(IoOp::read, 0, align_down(offset, store_page), page.span());
-    page.span()[offset % store_page] ^= static_cast<std::byte>(1U << bit);
-    raw(IoOp::write, 0, align_down(offset, store_page), page.span());
-  }
-
-  StoreKind kind_{GetParam()};
-  EngineSettings settings_;
-  ManualClock clock_;
-  std::unique_ptr<MemoryDevice> device_;
-  std::unique_ptr<Engine> engine_;
-  NamespaceId ns_ = 0;
-  std::unique_ptr<OneByOne> one_;
+  EngineTest() : EngineRig(GetParam()) {}
 };
 
 constexpr std::uint64_t first_record = store_data_offset + store_page;
