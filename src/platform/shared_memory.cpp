@@ -21,7 +21,7 @@ union Beside {
   cmsghdr align;
 };
 
-// The descriptor that came, or -1; others are closed (there is room for one, but the system may have cut them off).
+// The descriptor that came, or -1; there was room for no other.
 int descriptor_of(msghdr& message) {
   int fd = -1;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -92,7 +92,7 @@ Result<SharedMemory> SharedMemory::receive(int socket, std::span<std::byte> mess
   all.msg_iov = &text;
   all.msg_iovlen = 1;
   all.msg_control = beside.bytes;
-  all.msg_controllen = sizeof(beside.bytes);
+  all.msg_controllen = CMSG_LEN(sizeof(int));  // not a byte more: the system would put a second one there
   ssize_t got = 0;
   do {
     got = ::recvmsg(socket, &all, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
@@ -103,6 +103,10 @@ Result<SharedMemory> SharedMemory::receive(int socket, std::span<std::byte> mess
   }
   const int fd = descriptor_of(all);
   if (fd < 0) return fail(Code::invalid, "a greeting without shared memory");
+  if ((all.msg_flags & MSG_CTRUNC) != 0) {
+    ::close(fd);
+    return fail(Code::invalid, "a greeting with more than one piece of shared memory");
+  }
   auto memory = map(fd);
   if (static_cast<std::size_t>(got) != message.size()) return fail(Code::invalid, "a greeting of {} bytes", got);
   return memory;

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 
 namespace artesian {
 namespace {
@@ -55,12 +57,10 @@ TEST(SharedMemory, AMessageWithoutMemoryOrTooShortIsRefused) {
   EXPECT_FALSE(SharedMemory::receive(ends.fds[1], heard));
 }
 
-TEST(SharedMemory, MemoryThatTheSenderCouldCutIsNotTaken) {
-  const Ends ends;
-  const int fd = ::memfd_create("unsealed", MFD_CLOEXEC);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(::ftruncate(fd, 4096), 0);
-  char beside[CMSG_SPACE(sizeof(int))] = {};
+// As a sender would that keeps to no rules.
+template <std::size_t count>
+ssize_t send_greeting(int socket, const std::array<int, count>& descriptors) {
+  char beside[CMSG_SPACE(sizeof(descriptors))] = {};
   iovec text{.iov_base = const_cast<std::byte*>(greeting.data()), .iov_len = greeting.size()};
   msghdr all{};
   all.msg_iov = &text;
@@ -70,9 +70,36 @@ TEST(SharedMemory, MemoryThatTheSenderCouldCutIsNotTaken) {
   cmsghdr* part = CMSG_FIRSTHDR(&all);
   part->cmsg_level = SOL_SOCKET;
   part->cmsg_type = SCM_RIGHTS;
-  part->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(part), &fd, sizeof(fd));
-  ASSERT_EQ(::sendmsg(ends.fds[0], &all, 0), 4);
+  part->cmsg_len = CMSG_LEN(sizeof(descriptors));
+  std::memcpy(CMSG_DATA(part), descriptors.data(), sizeof(descriptors));
+  return ::sendmsg(socket, &all, 0);
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST(SharedMemory, MoreThanOneIsRefusedAndNoneStaysOpen) {
+  const Ends ends;
+  const int fd = ::memfd_create("one of two", MFD_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  const std::size_t before = open_descriptors();
+  ASSERT_EQ(send_greeting(ends.fds[0], std::array{fd, fd}), 4);
+  std::array<std::byte, 4> heard{};
+  const auto taken = SharedMemory::receive(ends.fds[1], heard);
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, Code::invalid);
+  EXPECT_EQ(open_descriptors(), before);
+  ::close(fd);
+}
+
+TEST(SharedMemory, MemoryThatTheSenderCouldCutIsNotTaken) {
+  const Ends ends;
+  const int fd = ::memfd_create("unsealed", MFD_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::ftruncate(fd, 4096), 0);
+  ASSERT_EQ(send_greeting(ends.fds[0], std::array{fd}), 4);
   ::close(fd);
   std::array<std::byte, 4> heard{};
   const auto taken = SharedMemory::receive(ends.fds[1], heard);
