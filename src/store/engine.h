@@ -151,6 +151,7 @@ class Engine final : public Store {
     std::uint32_t count = 0, pages = 0;
     bool named = false;  // it is in named_
   };
+  using Pins = std::unordered_map<KeyHash, Pinned, KeyHashHash>;
   struct Reclaim {
     std::uint32_t segment = 0;
     std::deque<IndexedBlock> carry;  // not yet begun
@@ -238,7 +239,10 @@ class Engine final : public Store {
   // engine_pins.cpp
   std::uint64_t pinned_pages_max() const;
   Outcome pin_one(const KeyHash& key, bool named);
-  void unpin_one(const KeyHash& key, bool named);
+  void drop_if_free(Pins::iterator pinned);
+  void unpin_one(const KeyHash& key);
+  void unname(std::span<const KeyHash> keys);
+  std::set<std::uint32_t> free_slots(const std::function<bool(const PinSlot&)>& which);
   void take_pins();
   bool holds(const PinSlot& slot, NamespaceId id, std::string_view name) const;
   std::set<std::uint32_t> drop_pins(NamespaceId id);
@@ -298,9 +302,9 @@ class Engine final : public Store {
   Nanos last_read_ = -std::chrono::hours(1);      // when one was last submitted
   std::vector<std::function<void()>> callbacks_;  // of batches that are answered
 
-  std::unordered_set<KeyHash, KeyHashHash> puts_;          // keys of puts under way
-  std::unordered_map<KeyHash, Pinned, KeyHashHash> pins_;  // named ones with them
-  std::vector<PinSlot> named_;                             // the table on flash
+  std::unordered_set<KeyHash, KeyHashHash> puts_;  // keys of puts under way
+  Pins pins_;                                      // named ones with them
+  std::vector<PinSlot> named_;                     // the table on flash
   std::uint64_t pinned_pages_ = 0;
   std::vector<Erasure> erasures_;  // not yet on flash
   std::uint32_t erasures_under_way_ = 0;

@@ -29,7 +29,8 @@ struct Engine::GetOp final : Engine::Op {
   bool prepare(Engine& engine) override;
   bool plan_direct(std::uint64_t alignment);
   void check(Engine& engine) override;
-  void verify(Engine& engine);
+  void look(Engine& engine, std::span<const std::span<std::byte>> came, bool first);
+  void conclude(Engine& engine);
   Outcome begin_verify(Engine& engine);
   Outcome end_verify(Engine& engine);
   bool finish(Engine& engine) override;
@@ -93,18 +94,27 @@ bool Engine::GetOp::prepare(Engine& engine) {
 }
 
 void Engine::GetOp::check(Engine& engine) {
-  if (!status) {
-    outcome = status.error().code == Code::corrupt ? Outcome::corrupt : Outcome::failed;
-  } else {
-    verify(engine);
-  }
-  if (outcome != Outcome::hit) wipe();
+  if (status) look(engine, pieces, true);
+  conclude(engine);
 }
 
-void Engine::GetOp::verify(Engine& engine) {
-  outcome = begin_verify(engine);
-  for (const auto& piece : std::span(pieces).subspan(1)) take_payload(piece);
-  if (outcome == Outcome::none) outcome = end_verify(engine);
+// At what has come, in order; first of all the header.
+void Engine::GetOp::look(Engine& engine, std::span<const std::span<std::byte>> came, bool first) {
+  if (first) {
+    outcome = begin_verify(engine);
+    came = came.subspan(1);
+  }
+  for (const auto& piece : came) take_payload(piece);
+}
+
+// All of it has come, or could not.
+void Engine::GetOp::conclude(Engine& engine) {
+  if (!status) {
+    outcome = status.error().code == Code::corrupt ? Outcome::corrupt : Outcome::failed;
+  } else if (outcome == Outcome::none) {
+    outcome = end_verify(engine);
+  }
+  if (outcome != Outcome::hit) wipe();
 }
 
 // The header, when it is there. none: so far it is the block that was asked for, and there is room for it.
@@ -253,7 +263,6 @@ struct Engine::SplitGet {
   };
   // That part has come, or could not: it is looked at, and those behind it that came before.
   void arrived(Engine& engine, std::size_t part, const Status& status);
-  void look(Engine& engine, const Part& part) const;
 
   std::unique_ptr<GetOp> get;
   std::uint32_t left = 0;           // parts that have not ended; under the engine's lock, as the next
@@ -268,24 +277,10 @@ void Engine::SplitGet::arrived(Engine& engine, std::size_t part, const Status& s
   if (!status && get->status) get->status = status;
   parts[part].there = true;
   for (; looked_at < parts.size() && parts[looked_at].there; ++looked_at) {
-    if (get->status) look(engine, parts[looked_at]);
+    const Part& came = parts[looked_at];
+    if (get->status) get->look(engine, came.pieces, came.from == 0);
   }
-  if (looked_at < parts.size()) return;
-  if (!get->status) {
-    get->outcome = get->status.error().code == Code::corrupt ? Outcome::corrupt : Outcome::failed;
-  } else if (get->outcome == Outcome::none) {
-    get->outcome = get->end_verify(engine);
-  }
-  if (get->outcome != Outcome::hit) get->wipe();
-}
-
-void Engine::SplitGet::look(Engine& engine, const Part& part) const {
-  std::span<const std::span<std::byte>> payload = part.pieces;
-  if (part.from == 0) {
-    get->outcome = get->begin_verify(engine);
-    payload = payload.subspan(1);
-  }
-  for (const auto& piece : payload) get->take_payload(piece);
+  if (looked_at == parts.size()) get->conclude(engine);
 }
 
 struct Engine::PartOp final : Engine::Op {

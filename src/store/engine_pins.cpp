@@ -1,6 +1,8 @@
 // What is not evicted: pins that count and end with the owner, and named ones that are on flash until they are removed.
 #include <algorithm>
 #include <cassert>
+#include <unordered_set>
+#include <utility>
 
 #include "store/engine.h"
 
@@ -30,19 +32,43 @@ Outcome Engine::pin_one(const KeyHash& key, bool named) {
   return Outcome::hit;
 }
 
-void Engine::unpin_one(const KeyHash& key, bool named) {
+void Engine::drop_if_free(Pins::iterator pinned) {
+  if (pinned->second.count > 0 || pinned->second.named) return;
+  pinned_pages_ -= pinned->second.pages;
+  pins_.erase(pinned);
+}
+
+void Engine::unpin_one(const KeyHash& key) {
   const auto pinned = pins_.find(key);
   if (pinned == pins_.end()) return;
-  Pinned& pin = pinned->second;
-  if (named) {
-    pin.named = std::ranges::any_of(
-        named_, [&](const PinSlot& slot) { return std::ranges::find(slot.keys, key) != slot.keys.end(); });
-  } else if (pin.count > 0) {
-    --pin.count;
+  if (pinned->second.count > 0) --pinned->second.count;
+  drop_if_free(pinned);
+}
+
+// These left one of the slots; they stay named where they are in another.
+void Engine::unname(std::span<const KeyHash> keys) {
+  std::unordered_set<KeyHash, KeyHashHash> left;
+  for (const PinSlot& slot : named_) left.insert(slot.keys.begin(), slot.keys.end());
+  for (const KeyHash& key : keys) {
+    const auto pinned = pins_.find(key);
+    if (pinned == pins_.end()) continue;
+    pinned->second.named = left.contains(key);
+    drop_if_free(pinned);
   }
-  if (pin.count > 0 || pin.named) return;
-  pinned_pages_ -= pin.pages;
-  pins_.erase(pinned);
+}
+
+// Which slots were emptied.
+std::set<std::uint32_t> Engine::free_slots(const std::function<bool(const PinSlot&)>& which) {
+  std::set<std::uint32_t> freed;
+  std::vector<KeyHash> gone;
+  for (std::uint32_t i = 0; i < named_.size(); ++i) {
+    if (!which(named_[i])) continue;
+    const auto keys = std::exchange(named_[i], {.revision = named_[i].revision}).keys;
+    gone.insert(gone.end(), keys.begin(), keys.end());
+    freed.insert(i);
+  }
+  unname(gone);
+  return freed;
 }
 
 void Engine::pin(NamespaceId id, std::span<Probe> items) {
@@ -57,15 +83,14 @@ void Engine::unpin(NamespaceId id, std::span<const std::span<const std::byte>> k
   const Lock lock(mutex_);
   assert(id < namespaces_.size() && namespaces_[id].used);
   for (const auto key : keys) {
-    if (is_key(key)) unpin_one(hash(namespaces_[id], key), false);
+    if (is_key(key)) unpin_one(hash(namespaces_[id], key));
   }
 }
 
 // Those that hold in the present epoch of their namespace, when the index is known.
 void Engine::take_pins() {
   for (PinSlot& slot : named_) {
-    const bool holds = !slot.name.empty() && slot.ns.epoch == namespaces_[slot.ns.slot].slot.epoch;
-    if (!holds) {
+    if (slot.name.empty() || !holds(slot, slot.ns.slot, slot.name)) {
       slot = {.revision = slot.revision};
       continue;
     }
@@ -107,24 +132,20 @@ Status Engine::pin_named(NamespaceId id, std::string_view name, std::span<Probe>
   }
   auto written = write_pins(lock, changed);
   if (written) return written;
+  std::vector<KeyHash> gone;
   for (const auto& [slot, key] : added) {
     std::erase(named_[slot].keys, key);
     if (named_[slot].keys.empty()) named_[slot].name.clear();
-    unpin_one(key, true);
+    gone.push_back(key);
   }
+  unname(gone);
   return written;
 }
 
 Status Engine::unpin_named(NamespaceId id, std::string_view name) {
   Lock lock(mutex_);
   assert(id < namespaces_.size() && namespaces_[id].used);
-  std::set<std::uint32_t> changed;
-  for (std::uint32_t i = 0; i < named_.size() && !name.empty(); ++i) {
-    if (!holds(named_[i], id, name)) continue;
-    const auto keys = std::exchange(named_[i], {.revision = named_[i].revision}).keys;
-    for (const KeyHash& key : keys) unpin_one(key, true);
-    changed.insert(i);
-  }
+  const auto changed = free_slots([&](const PinSlot& slot) { return !name.empty() && holds(slot, id, name); });
   if (changed.empty()) return fail(Code::not_found, "there is no pin with the name '{}'", name);
   return write_pins(lock, changed);
 }
@@ -150,15 +171,7 @@ std::vector<PinFacts> Engine::named_pins() {
 
 // The pins of a namespace go with it. What is on flash names an epoch that is over, until it is written.
 std::set<std::uint32_t> Engine::drop_pins(NamespaceId id) {
-  std::set<std::uint32_t> changed;
-  for (std::uint32_t i = 0; i < named_.size(); ++i) {
-    PinSlot& slot = named_[i];
-    if (slot.name.empty() || slot.ns.slot != id) continue;
-    const auto keys = std::exchange(slot, {.revision = slot.revision}).keys;
-    for (const KeyHash& key : keys) unpin_one(key, true);
-    changed.insert(i);
-  }
-  return changed;
+  return free_slots([&](const PinSlot& slot) { return !slot.name.empty() && slot.ns.slot == id; });
 }
 
 // Durable on every path when it returns well, and with them the blocks.
