@@ -410,21 +410,12 @@ Status open_payload(const RecordHeader& header, const Sealer& sealer, Pieces<std
 }
 
 bool verify_payload(const RecordHeader& header, std::span<const std::span<const std::byte>> pieces) {
-  std::size_t piece = 0, at = 0;  // where the next byte is
+  if (bytes_of(pieces) < header.stored_bytes) return false;
+  std::uint64_t from = 0;
   for (std::uint32_t i = 0; i < header.extent_count(); ++i) {
     const Extent extent = header.extent(i);
-    std::uint32_t crc = 0;
-    for (std::size_t left = extent.stored_bytes; left > 0;) {
-      if (piece == pieces.size()) return false;
-      const auto part = pieces[piece].subspan(at, std::min(left, pieces[piece].size() - at));
-      crc = crc32c(part, crc);
-      left -= part.size();
-      at += part.size();
-      if (at < pieces[piece].size()) continue;
-      ++piece;
-      at = 0;
-    }
-    if (crc != extent.crc) return false;
+    if (crc32c_of(pieces, from, extent.stored_bytes) != extent.crc) return false;
+    from += extent.stored_bytes;
   }
   return true;
 }

@@ -83,7 +83,6 @@ bool open_part(const SecretKey& key, const SealNonce& nonce, std::uint32_t part,
 GcmNonce nonce_of(const SealNonce& nonce, std::uint32_t part);
 
 // How a nonce lies on flash: 24 bytes.
-constexpr std::size_t seal_nonce_bytes = 24;
 void store_nonce(std::span<std::byte> bytes, std::size_t at, const SealNonce& nonce);
 SealNonce load_nonce(std::span<const std::byte> bytes, std::size_t at);
 

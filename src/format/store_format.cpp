@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/crc32c.h"
+#include "base/hex.h"
 #include "base/little_endian.h"
 #include "format/sealer.h"
 
@@ -154,11 +155,7 @@ Result<Sha256> key_fingerprint(const SecretKey& key) {
 }
 
 Status check_key(const Superblock& superblock, const SecretKey* key) {
-  const auto beginning = [](const Sha256& fingerprint) {
-    std::string text;
-    for (const std::byte byte : std::span(fingerprint).first(4)) text += fmt::format("{:02x}", byte);
-    return text;
-  };
+  const auto beginning = [](const Sha256& fingerprint) { return to_hex(std::span(fingerprint).first(4)); };
   if (!superblock.encrypted) {
     if (key != nullptr) return fail(Code::invalid, "the store is not encrypted, and a key was given");
     return {};

@@ -1,9 +1,9 @@
 #include "gateway/contexts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
+#include "base/hex.h"
 #include "gateway/block_reader.h"
 #include "gateway/json_file.h"
 #include "platform/arena.h"
@@ -20,24 +20,10 @@ std::span<const std::byte> bytes_of(const BlockKey& key) {
   return key;
 }
 
-std::string to_hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return text;
-}
-
 // Nothing where it is something else than a key.
-std::optional<BlockKey> from_hex(const nlohmann::json& text) {
+std::optional<BlockKey> key_in(const nlohmann::json& text) {
   BlockKey key{};
-  if (!text.is_string()) return std::nullopt;
-  const auto& digits = text.get_ref<const std::string&>();
-  if (digits.size() != 2 * key.size()) return std::nullopt;
-  for (std::size_t i = 0; i < key.size(); ++i) {
-    unsigned value = 0;
-    const char* const at = digits.data() + 2 * i;
-    if (std::from_chars(at, at + 2, value, 16).ptr != at + 2) return std::nullopt;
-    key[i] = static_cast<std::byte>(value);
-  }
+  if (!text.is_string() || !from_hex(text.get_ref<const std::string&>(), key)) return std::nullopt;
   return key;
 }
 
@@ -193,7 +179,7 @@ Result<std::unique_ptr<Contexts>> Contexts::open(Store& store, NamespaceFields f
   }
   const nlohmann::json pins = read_json_file(pins_file).value(contexts->pins_name_, nlohmann::json::array());
   for (const auto& text : pins) {
-    if (const auto key = from_hex(text)) contexts->hold(*key);
+    if (const auto key = key_in(text)) contexts->hold(*key);
   }
   return contexts;
 }

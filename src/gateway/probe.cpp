@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/hex.h"
 #include "base/sha256.h"
 #include "gateway/offload.h"
 #include "gateway/prompt.h"
@@ -53,9 +54,7 @@ Result<Probed> read_probe(const std::string& path) {
     rows.insert(rows.end(), piece.begin(), piece.end());
   const auto digest = sha256(rows);
   if (!digest) return fail(digest.error());
-  std::string text;
-  for (std::size_t i = 0; i < 16; ++i) text += fmt::format("{:02x}", static_cast<unsigned>((*digest)[i]));
-  return Probed{slot->layout, slot->streams, text};
+  return Probed{slot->layout, slot->streams, to_hex(std::span(*digest).first(16))};
 }
 
 // An empty slot, or the last one.

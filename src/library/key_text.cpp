@@ -1,8 +1,9 @@
 #include "library/key_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
+
+#include "base/hex.h"
 
 namespace artesian {
 namespace {
@@ -15,9 +16,7 @@ std::string key_text(std::span<const std::byte> key) {
   std::string text(reinterpret_cast<const char*>(key.data()), key.size());
   const auto plain = [](char c) { return c > ' ' && c < 127; };
   if (std::ranges::all_of(text, plain) && !text.starts_with(hex)) return text;
-  text = hex;
-  for (const std::byte value : key) text += fmt::format("{:02x}", static_cast<unsigned>(value));
-  return text;
+  return std::string(hex) + to_hex(key);
 }
 
 Result<std::vector<std::byte>> parse_key_text(const std::string& text) {
@@ -26,15 +25,9 @@ Result<std::vector<std::byte>> parse_key_text(const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   }
-  for (std::size_t at = hex.size(); at < text.size(); at += 2) {
-    unsigned value = 0;
-    const char* end = text.data() + std::min(at + 2, text.size());
-    const auto [stop, error] = std::from_chars(text.data() + at, end, value, 16);
-    if (error != std::errc() || stop != text.data() + at + 2) {
-      return fail(Code::invalid, "'{}' is not hex: and pairs of digits", text);
-    }
-    key.push_back(static_cast<std::byte>(value));
-  }
+  const std::string_view digits = std::string_view(text).substr(hex.size());
+  key.resize(digits.size() / 2);
+  if (!from_hex(digits, key)) return fail(Code::invalid, "'{}' is not hex: and pairs of digits", text);
   return key;
 }
 

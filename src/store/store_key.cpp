@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <string_view>
 
+#include "base/hex.h"
 #include "platform/file.h"
 
 namespace artesian {
@@ -17,15 +18,9 @@ struct Text {
   ~Text() { wipe(bytes); }
 };
 
-bool from_hex(const Text& text, SecretKey& key) {
-  const char* at = reinterpret_cast<const char*>(text.bytes.data());
-  for (std::byte& byte : key.bytes) {
-    unsigned value = 0;
-    const auto [stop, error] = std::from_chars(at, at + 2, value, 16);
-    if (error != std::errc() || stop != at + 2) return false;
-    byte = static_cast<std::byte>(value);
-    at += 2;
-  }
+bool read_hex(const Text& text, SecretKey& key) {
+  const std::string_view characters(reinterpret_cast<const char*>(text.bytes.data()), digits);
+  if (!from_hex(characters, key.bytes)) return false;
   return std::ranges::all_of(std::span(text.bytes).subspan(digits), [](std::byte end) {
     return end == std::byte{0} || end == std::byte{'\n'} || end == std::byte{'\r'};
   });
@@ -52,7 +47,7 @@ Result<SecretKey> read_store_key(const std::string& path) {
   if (auto read = file->read(0, std::span(text.bytes).first(*bytes)); !read) return fail(std::move(read.error()));
   if (!hex) {
     std::copy_n(text.bytes.begin(), key.bytes.size(), key.bytes.begin());
-  } else if (!from_hex(text, key)) {
+  } else if (!read_hex(text, key)) {
     return fail(Code::invalid, "{}: is not 64 hex digits", path);
   }
   return key;
