@@ -311,13 +311,15 @@ void Drive::preload(std::uint64_t offset, std::span<const std::byte> bytes) {
   const HostRequest host{.offset = offset, .bytes = bytes.size(), .data = const_cast<std::byte*>(bytes.data())};
   for (std::uint64_t unit = first; unit < end; ++unit) {
     const auto lpn = static_cast<std::uint32_t>(unit);
-    const std::uint32_t old = ftl_.lookup(lpn);
-    merged_.assign(layout_.unit_bytes, std::byte{0});  // a place that is erased while this one is written is gone
-    if (content_ && old != none) content_->read(old, 0, merged_);
+    const bool part = content_ && clipped(host, lpn, 1) < layout_.unit_bytes;
+    if (part) {
+      merged_.assign(layout_.unit_bytes, std::byte{0});  // a place that is erased while this one is written is gone
+      if (const std::uint32_t old = ftl_.lookup(lpn); old != none) content_->read(old, 0, merged_);
+    }
     fill(unit, 1);
     if (!content_) continue;
     const std::uint32_t now = ftl_.lookup(lpn);
-    content_->write(now, merged_);
+    if (part) content_->write(now, merged_);
     store(host, lpn, now, now);
   }
 }

@@ -9,6 +9,22 @@ constexpr double seconds_per_year = 365 * 86400.0, joules_per_kwh = 3.6e6;
 
 }  // namespace
 
+void TokenReport::add(const TokenReport& other) {
+  first_token.add(other.first_token);
+  prompt_tokens += other.prompt_tokens;
+  reused_tokens += other.reused_tokens;
+  output_tokens += other.output_tokens;
+  decoded_tokens += other.decoded_tokens;
+  decode_seconds += other.decode_seconds;
+  machine_seconds += other.machine_seconds;
+  seconds += other.seconds;
+  blocks_checked += other.blocks_checked;
+  blocks_lost += other.blocks_lost;
+  weights_checked += other.weights_checked;
+  store_written += other.store_written;
+  store_carried += other.store_carried;
+}
+
 double TokenReport::prompt_rate() const {
   const double seconds_of_prompts = machine_seconds - decode_seconds;
   return seconds_of_prompts > 0 ? static_cast<double>(prompt_tokens) / seconds_of_prompts : 0;

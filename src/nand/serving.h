@@ -48,6 +48,7 @@ struct TokenReport {
   double decode_rate() const { return decode_seconds > 0 ? static_cast<double>(decoded_tokens) / decode_seconds : 0; }
   // Prompt tokens that a machine at work all the time would serve in a second.
   double prompt_rate() const;
+  void add(const TokenReport& other);
 };
 
 // Of a million tokens.

@@ -180,10 +180,6 @@ double mean_of(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-}  // namespace
-
-namespace {
-
 double seconds_of(Time time) {
   return static_cast<double>(time) * 1e-9;
 }

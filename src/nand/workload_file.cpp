@@ -153,10 +153,6 @@ Status set_flow(Workload::Entry& entry, const Line& line) {
   return fail(Code::invalid, "{}: a flow has no {}", line.place, line.key);
 }
 
-}  // namespace
-
-namespace {
-
 // A section of the file, by name; any other name is a flow's.
 using SetIn = Status (*)(Workload&, const Line&);
 const std::map<std::string, SetIn> sections{
@@ -204,10 +200,6 @@ Status check_workload(Workload& workload) {
   }
   return {};
 }
-
-}  // namespace
-
-namespace {
 
 Status parse_sections(Workload& workload, std::string_view text, std::string_view where) {
   std::istringstream lines{std::string(text)};

@@ -200,13 +200,4 @@ Status ExpertDecoding::compare(std::size_t layer, std::size_t part, std::size_t 
   return {};
 }
 
-void ExpertDecoding::add_to(nand::TokenReport& report) const {
-  report.first_token.add(report_.first_token);
-  report.prompt_tokens += report_.prompt_tokens;
-  report.decoded_tokens += report_.decoded_tokens;
-  report.decode_seconds += report_.decode_seconds;
-  report.machine_seconds += report_.machine_seconds;
-  report.weights_checked += report_.weights_checked;
-}
-
 }  // namespace artesian::sim

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -33,7 +32,7 @@ class ExpertDecoding {
   Status prompt();
   std::uint64_t tokens() const { return tokens_; }
   Status decode(std::uint64_t token);
-  void add_to(nand::TokenReport& report) const;
+  const nand::TokenReport& report() const { return report_; }
 
  private:
   ExpertDecoding(Node& node, const Clock& clock, const bench::RouteTrace& trace, const nand::Serving& serving,

@@ -193,14 +193,4 @@ void KvServing::start(Transfer& transfer) {
   store_.submit(ns_, std::span(&transfer.put_item, 1), {}, done);
 }
 
-void KvServing::add_to(nand::TokenReport& report) const {
-  report.first_token.add(report_.first_token);
-  report.prompt_tokens += report_.prompt_tokens;
-  report.reused_tokens += report_.reused_tokens;
-  report.output_tokens += report_.output_tokens;
-  report.machine_seconds += report_.machine_seconds;
-  report.blocks_checked += report_.blocks_checked;
-  report.blocks_lost += report_.blocks_lost;
-}
-
 }  // namespace artesian::sim

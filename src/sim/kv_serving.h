@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "artesian/store.h"
@@ -34,7 +33,7 @@ class KvServing final : public Actor {
   double progress() const { return static_cast<double>(answered_) / static_cast<double>(requests_); }
   // corrupt when a block came back with other bytes.
   const Status& status() const { return status_; }
-  void add_to(nand::TokenReport& report) const;
+  const nand::TokenReport& report() const { return report_; }
 
   static std::uint64_t block_bytes(const nand::Serving& serving);
 

@@ -39,7 +39,6 @@ class Node {
   // Moves to the next thing that happens by `until`, and lets act whose turn it is. False: nothing did, and it is
   // `until` (unless that is Nanos::max(): then nothing ever will).
   bool advance(Nanos until);
-  Nanos now() const { return clock_.now(); }
 
   // Requests of each device since this was last called.
   std::vector<nand::FlowResult> take_results();

@@ -181,9 +181,9 @@ class Server {
     recorder_->step(node_->take_results());
     nand::TokenReport tokens;
     tokens.seconds = static_cast<double>((clock_.now() - start_).count()) * 1e-9;
-    if (experts_) experts_->add_to(tokens);
+    if (experts_) tokens.add(experts_->report());
     if (serving_) {
-      serving_->add_to(tokens);
+      tokens.add(serving_->report());
       tokens.store_written = engine_->stats().bytes_written;
       tokens.store_carried = engine_->stats().bytes_carried;
     }
