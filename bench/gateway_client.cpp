@@ -57,7 +57,6 @@ class StreamReader {
   }
 
   Status finish() {
-    answer_.seconds = seconds_of(clock_.now() - begin_);
     const auto timings = find_timings(body_);
     if (!timings) return fail(Code::rejected, "an answer without timings: {}", body_.substr(0, 300));
     answer_.cached = timings->cached;

@@ -17,7 +17,6 @@ namespace artesian::bench {
 
 struct ChatAnswer {
   double first_seconds = 0;  // from the call to the first piece of text
-  double seconds = 0;        // to the end
   std::string text;
   std::uint64_t cached = 0, computed = 0;  // tokens of the prompt
   std::uint64_t restored = 0;              // as the gateway's header says
@@ -41,7 +40,6 @@ class GatewayClient {
                            const std::string& body = "");
 
   Status pause(Nanos time);
-  bool interrupted() const { return interrupted_; }
   Result<std::uint16_t> free_port();
 
  private:

@@ -64,8 +64,7 @@ class ModelBench {
         clock_(clock),
         step_(std::move(step)),
         folder_(options.folder + "/" + model.name),
-        slots_(options.memory + "/" + model.name),
-        log_(options.folder + "/" + model.name) {}
+        slots_(options.memory + "/" + model.name) {}
 
   Result<GatewayModelFigures> run() {
     for (const auto& path : {folder_, slots_, store(), hearth_folder()}) {
@@ -109,7 +108,7 @@ class ModelBench {
   }
 
   Result<Pair> plain() {
-    auto server = start_server(client_, options_.programs, setup(slots_), log_ + "-server.log");
+    auto server = start_server(client_, options_.programs, setup(slots_), folder_ + "-server.log");
     if (!server) return fail(std::move(server.error()));
     Pair pair;
     pair.server = std::move(*server);
@@ -118,11 +117,11 @@ class ModelBench {
 
   Result<Pair> with_gateway(const ServerSetup& server, const std::string& kv) {
     Pair pair;
-    auto started = start_server(client_, options_.programs, server, log_ + "-server.log");
+    auto started = start_server(client_, options_.programs, server, folder_ + "-server.log");
     if (!started) return fail(std::move(started.error()));
     pair.server = std::move(*started);
     auto before = start_gateway(client_, options_.programs, pair.server->url(), server.slot_folder, kv, store_bytes,
-                                log_ + "-gateway.log");
+                                folder_ + "-gateway.log");
     if (!before) return fail(std::move(before.error()));
     pair.before = std::move(*before);
     return pair;
@@ -130,10 +129,11 @@ class ModelBench {
 
   Result<Pair> with_hearth() {
     Pair pair;
-    auto started = start_server(client_, options_.programs, setup(hearth_folder()), log_ + "-hearth-server.log");
+    auto started = start_server(client_, options_.programs, setup(hearth_folder()), folder_ + "-hearth-server.log");
     if (!started) return fail(std::move(started.error()));
     pair.server = std::move(*started);
-    auto before = start_hearth(client_, options_.programs, pair.server->url(), hearth_folder(), log_ + "-hearth.log");
+    auto before =
+        start_hearth(client_, options_.programs, pair.server->url(), hearth_folder(), folder_ + "-hearth.log");
     if (!before) return fail(std::move(before.error()));
     pair.before = std::move(*before);
     return pair;
@@ -177,7 +177,6 @@ class ModelBench {
     if (!other) return fail(std::move(other.error()));
     auto theirs = client_.chat(other->url(), chat_body(turns, answer_tokens));
     if (!theirs) return fail(std::move(theirs.error()));
-    hearth_first_ = *theirs;
     const auto kept = other->before->wait_until("/hearth/stats", [](const std::string& body) {
       return json::parse(body, nullptr, false).value("snapshots", 0) > 0;
     });
@@ -188,7 +187,7 @@ class ModelBench {
   // The same question again, so that the server has one token left to compute; and beside hearth, which keeps whole
   // conversations, the next question.
   Status restart_case() {
-    RestartFigures figures{.computed = first_.first_seconds, .hearth_computed = hearth_first_.first_seconds};
+    RestartFigures figures{.computed = first_.first_seconds};
     std::error_code error;
     figures.file_bytes = fs::file_size(folder_ + "/plain.slot", error);
     const std::string again = chat_body({first_turn()}, answer_tokens);
@@ -433,8 +432,8 @@ class ModelBench {
   GatewayClient& client_;
   const Clock& clock_;
   std::function<void(std::string_view)> step_;
-  const std::string folder_, slots_, log_;
-  ChatAnswer first_, hearth_first_;
+  const std::string folder_, slots_;
+  ChatAnswer first_;
   std::string text_;
   std::uint64_t seed_ = 0;
   GatewayModelFigures figures_;

@@ -52,7 +52,6 @@ struct RestartFigures {
   std::vector<double> server_first;  // of that: the first token
   std::vector<double> goes_on;       // as `gateway`, for the next question of the conversation
   std::vector<double> hearth;        // the same, hearth before the server
-  double hearth_computed = 0;
 };
 
 // A conversation that was never seen, whose beginning was.

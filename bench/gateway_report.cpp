@@ -14,10 +14,6 @@ struct Row {
   std::string model, what, value;
 };
 
-double middle(const std::vector<double>& values) {
-  return values.empty() ? 0 : median(values);
-}
-
 std::string time_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.0f} ms", 1000 * seconds) : fmt::format("{:.2f} s", seconds);
 }
@@ -174,10 +170,11 @@ void add_figures(const std::string& model, const GatewayModelFigures& figures, c
     all.push_back({.name = "gateway." + model + "." + name, .figure = figure, .limit = {}, .note = std::move(note)});
   };
   if (const auto& restart = figures.restart) {
-    add("restart.bound", middle(restart->gateway) / middle(bound_of(*restart)));
-    add("restart.computed", restart->computed / middle(restart->gateway));
+    add("restart.bound", median_or_0(restart->gateway) / median_or_0(bound_of(*restart)));
+    add("restart.computed", restart->computed / median_or_0(restart->gateway));
     add("restart.hearth",
-        restart->hearth.empty() ? std::nullopt : std::optional(middle(restart->hearth) / middle(restart->goes_on)),
+        restart->hearth.empty() ? std::nullopt
+                                : std::optional(median_or_0(restart->hearth) / median_or_0(restart->goes_on)),
         no_hearth);
     add("restart.wrong", static_cast<double>(figures.wrong), fmt::format("of {} texts", figures.texts));
   }
@@ -200,7 +197,7 @@ void add_figures(const std::string& model, const GatewayModelFigures& figures, c
     add("miss.clients16", more(miss->many_direct, miss->many_gateway));
   }
   if (const auto& save = figures.save) {
-    add("save.delay", 1000 * (middle(save->beside) - middle(save->alone)),
+    add("save.delay", 1000 * (median_or_0(save->beside) - median_or_0(save->alone)),
         fmt::format("with a full context at worst {:.0f} ms", 1000 * save->worst));
   }
 }

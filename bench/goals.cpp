@@ -56,6 +56,10 @@ std::optional<double> limit_of(const GoalRow& row) {
 
 }  // namespace
 
+bool is_named(std::string_view name, std::string_view wanted) {
+  return name == wanted || name.starts_with(std::string(wanted) + ".");
+}
+
 Result<std::vector<Goal>> parse_goals(std::string_view json, std::string_view where) {
   const nlohmann::json root = nlohmann::json::parse(json, nullptr, false);
   if (!root.is_object() || !root.contains("goals") || !root["goals"].is_array()) {

@@ -45,6 +45,9 @@ struct GoalTable {
   std::string json() const;  // {"all_met": ..., "goals": [...]}
 };
 
+// Whether `name` is `wanted` or one of its group: "moe.900.decode" of "moe" and of "moe.900".
+bool is_named(std::string_view name, std::string_view wanted);
+
 // Code::corrupt, with what is wrong and in which goal. `where` names the text in messages.
 Result<std::vector<Goal>> parse_goals(std::string_view json, std::string_view where);
 

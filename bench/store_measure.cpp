@@ -1,12 +1,12 @@
 #include "bench/store_measure.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 
 #include "base/crc32c.h"
+#include "bench/scratch_folder.h"
 #include "bench/store_subjects.h"
 #include "platform/file.h"
 #include "platform/thread_executor.h"
@@ -16,26 +16,6 @@ namespace artesian::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder of scratch files, gone with the measurement.
-class Scratch {
- public:
-  static Result<Scratch> make(const std::string& folder) {
-    std::string pattern = folder + "/artesian-bench-XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr) return fail(Code::rejected, "{}: no folder can be made there", folder);
-    return Scratch(pattern);
-  }
-  Scratch(Scratch&& other) noexcept : folder_(std::exchange(other.folder_, {})) {}
-  ~Scratch() {
-    std::error_code error;
-    if (!folder_.empty()) fs::remove_all(folder_, error);
-  }
-  const std::string& folder() const { return folder_; }
-
- private:
-  explicit Scratch(std::string folder) : folder_(std::move(folder)) {}
-  std::string folder_;
-};
 
 double cpu_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
@@ -303,10 +283,10 @@ class Measurement {
 }  // namespace
 
 Result<StoreBenchReport> measure_store(const StoreBenchOptions& options, const Clock& clock) {
-  auto scratch = Scratch::make(options.folder);
+  auto scratch = ScratchFolder::make(options.folder);
   if (!scratch) return fail(std::move(scratch.error()));
   StoreBenchReport report{.drive_by = options.fio.empty() ? "our own loop" : "fio"};
-  Measurement measurement(options, clock, scratch->folder());
+  Measurement measurement(options, clock, scratch->path());
   if (auto done = measurement.all(report); !done) return fail(std::move(done.error()));
   return report;
 }

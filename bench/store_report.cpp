@@ -8,21 +8,16 @@
 namespace artesian::bench {
 namespace {
 
-// 0 of nothing.
-double middle(std::vector<double> values) {
-  return values.empty() ? 0 : median(std::move(values));
-}
-
 double rate(const std::vector<StoreSample>& samples) {
   std::vector<double> values;
   for (const StoreSample& sample : samples) values.push_back(sample.bytes_per_second);
-  return middle(std::move(values));
+  return median_or_0(std::move(values));
 }
 
 double p99(const std::vector<StoreSample>& samples) {
   std::vector<double> values;
   for (const StoreSample& sample : samples) values.push_back(sample.p99_us);
-  return middle(std::move(values));
+  return median_or_0(std::move(values));
 }
 
 // Median of the ratios of pairs that were measured one after the other; 0 without.
@@ -31,7 +26,7 @@ double ratio(const std::vector<StoreSample>& ours, const std::vector<StoreSample
   for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
     if (theirs[i].bytes_per_second > 0) values.push_back(ours[i].bytes_per_second / theirs[i].bytes_per_second);
   }
-  return middle(std::move(values));
+  return median_or_0(std::move(values));
 }
 
 std::string cell(double bytes_per_second) {

@@ -299,7 +299,7 @@ std::span<const WeightsCase> weights_cases() {
 }
 
 bool is_goal_of(const WeightsCase& info, const Goal& goal) {
-  return goal.section == "weights" && (goal.name == info.name || goal.name.starts_with(std::string(info.name) + "."));
+  return goal.section == "weights" && is_named(goal.name, info.name);
 }
 
 }  // namespace artesian::bench

@@ -6,13 +6,13 @@
 
 #include "base/units.h"
 #include "bench/gateway_measure.h"
+#include "bench/scratch_folder.h"
 #include "bench_models.h"
 #include "commands.h"
 #include "engine_check.h"
 #include "goals_output.h"
 #include "platform/clock.h"
 #include "platform/process.h"
-#include "platform/shared_mapping.h"
 #include "platform/terminal.h"
 #include "progress.h"
 
@@ -33,10 +33,6 @@ int list_cases() {
   return exit_ok;
 }
 
-bool is_named(std::string_view name, std::string_view wanted) {
-  return name == wanted || name.starts_with(std::string(wanted) + ".");
-}
-
 Result<std::set<std::string>> select_cases(const GatewayOptions& options) {
   std::set<std::string> selected;
   for (const auto& info : bench::gateway_cases()) {
@@ -45,7 +41,7 @@ Result<std::set<std::string>> select_cases(const GatewayOptions& options) {
   for (const std::string& wanted : options.cases) {
     const std::size_t before = selected.size();
     for (const auto& info : bench::gateway_cases()) {
-      if (is_named(info.name, wanted)) selected.emplace(info.name);
+      if (bench::is_named(info.name, wanted)) selected.emplace(info.name);
     }
     if (selected.size() == before)
       return fail(Code::invalid, "--case {}: there is no such case; --list shows them", wanted);
@@ -54,7 +50,7 @@ Result<std::set<std::string>> select_cases(const GatewayOptions& options) {
 }
 
 bool has_case_of(const std::set<std::string>& cases, std::string_view model) {
-  return std::ranges::any_of(cases, [&](const std::string& name) { return is_named(name, model); });
+  return std::ranges::any_of(cases, [&](const std::string& name) { return bench::is_named(name, model); });
 }
 
 // Those whose cases are wanted.
@@ -106,29 +102,12 @@ Result<bench::GatewayPrograms> programs_of(const Context& context, const Gateway
   return programs;
 }
 
-// A folder that goes with all that is in it.
-class ScratchFolder {
- public:
-  static Result<ScratchFolder> make(const std::string& parent) {
-    std::error_code error;
-    fs::create_directories(parent, error);
-    if (error) return fail(Code::rejected, "{}: cannot be made: {}", parent, error.message());
-    auto path = private_folder(fmt::format("{}/artesian-bench-{}", parent, own_pid()));
-    if (!path) return fail(std::move(path.error()));
-    return ScratchFolder(std::move(*path));
-  }
-  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ScratchFolder& operator=(ScratchFolder&&) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
+Result<bench::ScratchFolder> make_scratch(const std::string& parent) {
+  std::error_code error;
+  fs::create_directories(parent, error);
+  if (error) return fail(Code::rejected, "{}: cannot be made: {}", parent, error.message());
+  return bench::ScratchFolder::make(parent);
+}
 
 Result<bench::GatewayReport> measure(const bench::GatewayBenchOptions& wanted) {
   bench::GatewayBenchOptions options = wanted;
@@ -151,9 +130,9 @@ Result<int> bench_gateway(const Context& context, const GatewayOptions& options)
   if (!programs) return fail(std::move(programs.error()));
   auto models = models_of(context, *cases);
   if (!models) return fail(std::move(models.error()));
-  auto folder = ScratchFolder::make(options.folder.empty() ? context.cache_dir + "/artesian" : options.folder);
+  auto folder = make_scratch(options.folder.empty() ? context.cache_dir + "/artesian" : options.folder);
   if (!folder) return fail(std::move(folder.error()));
-  auto memory = ScratchFolder::make(options.memory);
+  auto memory = make_scratch(options.memory);
   if (!memory) return fail(std::move(memory.error()));
   auto report = measure({.programs = *programs,
                          .folder = folder->path(),
@@ -169,7 +148,7 @@ Result<int> bench_gateway(const Context& context, const GatewayOptions& options)
         options.no_hearth ? "hearth was left out" : "hearth is not there: docs/measuring.md says how it is installed";
   }
   const auto wanted = [&](const bench::Goal& goal) {
-    return std::ranges::any_of(*cases, [&](const auto& name) { return is_named(goal.name, "gateway." + name); });
+    return std::ranges::any_of(*cases, [&](const auto& name) { return bench::is_named(goal.name, "gateway." + name); });
   };
   return print_beside_goals({.section = "gateway",
                              .measured_name = "measured",

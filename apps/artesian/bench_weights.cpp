@@ -50,19 +50,15 @@ struct Selection {
   bool policy = false;
 };
 
-bool is_named(std::string_view name, std::string_view wanted) {
-  return name == wanted || name.starts_with(std::string(wanted) + ".");
-}
-
 Result<Selection> select_cases(const WeightsOptions& options, const BenchModels& models) {
   for (const std::string& wanted : options.cases) {
-    const auto named = [&](const WeightsCase& info) { return is_named(info.name, wanted); };
+    const auto named = [&](const WeightsCase& info) { return bench::is_named(info.name, wanted); };
     if (wanted != policy_case && std::ranges::none_of(bench::weights_cases(), named)) {
       return fail(Code::invalid, "--case {}: there is no such case; --list shows them", wanted);
     }
   }
   const auto wants = [&](std::string_view name) {
-    return std::ranges::any_of(options.cases, [&](const auto& wanted) { return is_named(name, wanted); });
+    return std::ranges::any_of(options.cases, [&](const auto& wanted) { return bench::is_named(name, wanted); });
   };
   Selection selection;
   for (const WeightsCase& info : bench::weights_cases()) {

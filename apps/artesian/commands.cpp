@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/units.h"
-#include "nand_files.h"
 #include "version.h"
 
 namespace artesian::cli {

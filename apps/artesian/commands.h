@@ -71,6 +71,7 @@ CLI::Option* add_sizes(CLI::App& command, const std::string& name, std::vector<s
 void set_examples(CLI::App& command, std::initializer_list<std::string_view> lines);
 
 // The commands, one file each.
+Action setup_advise(CLI::App& command, const Context& context);
 Action setup_run(CLI::App& command, const Context& context);
 Action setup_serve(CLI::App& command, const Context& context);
 Action setup_contexts_ls(CLI::App& command, const Context& context);
