@@ -22,6 +22,13 @@ FACTS = [f"Well number {i} is {30 + 7 * i} metres deep and was dug in {1800 + 3 
 DOCUMENT = " ".join(FACTS)
 
 
+def child_of(process):
+    """The server: the only child of the gateway."""
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    check(len(children) == 1, f"the gateway has the children {children}")
+    return int(children[0])
+
+
 class Gateway(Server):
     """`artesian serve` and the server behind it, on a free port; asked for nothing before it keeps contexts."""
 
@@ -143,7 +150,7 @@ def kill(bench):
     with Gateway(bench, name="killed") as gateway:
         gateway.complete(first_turn(), "/v1/chat/completions")
         gateway.wait_until_saved()
-        child = int(pathlib.Path(f"/proc/{gateway.process.pid}/task/{gateway.process.pid}/children").read_text().split()[0])
+        child = child_of(gateway.process)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             body = {**chat("Tell me a very long story."), "max_tokens": 400}
             asked = pool.submit(gateway.ask, "POST", "/v1/chat/completions", body)
@@ -162,6 +169,19 @@ def kill(bench):
         text, cached, _ = gateway.complete(first_turn(), "/v1/chat/completions")
         # As many are left to compute as the time before, so that it is computed alike.
         check(text == again and cached > 150, f"after kill -9: {text!r} with {cached} cached, not {again!r}")
+        # Both, in the middle of a request.
+        child = child_of(gateway.process)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(gateway.ask, "POST", "/v1/chat/completions", body)
+            gateway.wait_for("/artesian/status", lambda status: any(s["busy"] for s in status["slots"]))
+            os.kill(gateway.process.pid, signal.SIGSTOP)
+            os.kill(child, signal.SIGKILL)
+            gateway.process.kill()
+            gateway.process.wait()
+            check(asked.exception() is not None, "an answer came from a gateway that was killed")
+    with Gateway(bench, name="both") as gateway:
+        text, cached, _ = gateway.complete(first_turn(), "/v1/chat/completions")
+        check(text == again and cached > 150, f"after kill -9 of both: {text!r} with {cached} cached, not {again!r}")
     left = [name for name in os.listdir("/dev/shm") if name.startswith("artesian-gateway-")]
     check(not left, f"staging folders are left: {left}")
 

@@ -1,14 +1,89 @@
-"""The gateway when something is full, and an ordinary client of OpenAI's before it.
+"""The gateway when something is full, hangs or is another than before, and ordinary clients before it.
 
 usage: trouble.py CASE ARTESIAN MODELGEN
 """
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
-from gateway import Bench, Gateway, check, first_turn
+from gateway import DOCUMENT, Bench, Gateway, chat, check, child_of, first_turn
+
+SILENCE = 8  # seconds that a server may be silent; a short prompt takes less on a busy machine, too
+
+
+def hang(bench):
+    """A server that stands still: an error within the time that was set, and afterwards it is as before."""
+    with Gateway(bench, "--server-silence", SILENCE) as gateway:
+        first, _, _ = gateway.complete(chat("Hello."), "/v1/chat/completions")
+        gateway.wait_until_saved()
+        server = child_of(gateway.process)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            for path in ("/v1/chat/completions", "/props"):
+                begin = time.monotonic()
+                status, said = gateway.ask("POST" if "chat" in path else "GET", path, chat("Hello."))
+                took = time.monotonic() - begin
+                check(status in (502, 503), f"{path} of a server that hangs answers {status}: {said}")
+                check(took < 2 * SILENCE + 8, f"{path} of a server that hangs is answered after {took:.1f} s")
+        finally:
+            os.kill(server, signal.SIGCONT)
+        gateway.wait_for("/artesian/status", lambda status: status["state"] == "ready")
+        text, _, _ = gateway.complete(chat("Hello."), "/v1/chat/completions")
+        check(text == first, f"after the server went on {text!r}, not {first!r}")
+
+
+def cap(bench):
+    """The store at its cap: what is new takes the place of what is old."""
+    # Little to compute, much to keep: 64 KiB for a token.
+    model = bench.model("--arch", "llama", "--heads", "32", "--kv-heads", "32", "--head-size", "128")
+    with Gateway(bench, model=model, store="kv-small", kv="64M", name="cap") as gateway:
+        for number in range(8):
+            prompt = {"prompt": f"{number}. {DOCUMENT}", "n_predict": 1, "temperature": 0}
+            gateway.complete(prompt)
+            gateway.wait_until_saved()
+        saved = gateway.status()["saved_bytes"]
+        size = (bench.folder / "kv-small" / "artesian.store").stat().st_size
+        check(size <= 64 << 20, f"a store of 64M has {size} bytes")
+        check(saved > 64 << 20, f"no more was saved than fits: {saved}")
+    with Gateway(bench, model=model, store="kv-small", kv="64M", name="again") as gateway:
+        _, cached, _ = gateway.complete(prompt)
+        check(cached > 100, f"of the last conversation {cached} tokens are cached")
+
+
+def other(bench):
+    """Another server over the same store: what is computed alike is found, nothing else ever."""
+    model = bench.folder / "model.gguf"
+    shutil.copyfile(bench.real, model)
+    before = model.stat()
+
+    def ask(name, *options):
+        with Gateway(bench, model=model, name=name, options=[*options, "--no-kv-unified", "--no-warmup", "--no-webui"]) as gateway:
+            said = gateway.complete(first_turn(), "/v1/chat/completions")
+            gateway.wait_until_saved()
+            return said
+
+    first, _, _ = ask("first", "-c", "2048", "-np", "2", "-t", "1")
+    text, cached, _ = ask("slots", "-c", "1024", "-np", "1", "-t", "1")
+    check(cached > 150, f"with another number of slots {cached} tokens are cached")
+    _, cached, _ = ask("types", "-c", "1024", "-np", "1", "-t", "1", "-ctk", "q8_0")
+    check(cached == 0, f"with other cache types {cached} tokens are cached")
+    # The same name, file, size and date; other weights.
+    with open(model, "r+b") as file:
+        file.seek(before.st_size // 2)
+        piece = file.read(1 << 16)
+        file.seek(before.st_size // 2)
+        file.write(piece[::-1])
+    os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
+    _, cached, _ = ask("swapped", "-c", "1024", "-np", "1", "-t", "1")
+    check(cached == 0, f"of another model under the same name {cached} tokens are cached")
+    shutil.copyfile(bench.real, model)
+    back, cached, _ = ask("back", "-c", "1024", "-np", "1", "-t", "1")
+    check(cached > 150 and back == text, f"the first model again: {back!r} with {cached} cached, not {text!r}; {first!r} at first")
 
 
 def small(folder, left_kib):
@@ -83,7 +158,7 @@ def openai(bench):
         check(again["cached"] > 150, f"after a restart {again['cached']} tokens are cached")
 
 
-CASES = {"full": full, "openai": openai}
+CASES = {"hang": hang, "cap": cap, "full": full, "other": other, "openai": openai}
 
 if __name__ == "__main__":
     with Bench.open(*sys.argv[2:4]) as opened:
