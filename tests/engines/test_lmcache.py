@@ -216,6 +216,15 @@ class KnowingAdapter(Adapter):
         for dtype in (torch.uint8, torch.float16):
             self.assertEqual(self.lookup(adapter, keys, dtype), [False] * 3)
 
+    def test_what_another_start_has_stored_is_deleted(self) -> None:
+        keys = keys_of(range(3))
+        self.assertTrue(self.store(self.adapter(), keys, self.objects(3, 7)))
+        self.close()
+        again = self.adapter()
+        self.assertEqual(self.lookup(again, keys), [True] * 3)
+        again.delete(keys[:2])
+        self.assertEqual(self.lookup(again, keys), [False] * 2 + [True])
+
     test_lmcaches_own_benchmark_verifies_every_value = None  # it looks up without saying of what type
 
 

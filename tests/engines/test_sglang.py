@@ -26,7 +26,6 @@ from sglang.srt.mem_cache.hicache_storage import (  # noqa: E402
     HiCacheStorage, HiCacheStorageConfig, HiCacheStorageExtraInfo, PoolHitPolicy, PoolName, PoolTransfer)
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost  # noqa: E402
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory  # noqa: E402
-from sglang.srt.runtime_context import get_parallel  # noqa: E402
 
 PAGE, LAYERS, HEADS, WIDTH, PAGES = 64, 30, 3, 64, 12  # SmolLM2-135M: 2 pieces of 737,280 bytes
 
@@ -203,19 +202,20 @@ class Backend(unittest.TestCase):
             StorageBackendFactory.create_backend("dynamic", HiCacheStorageConfig(
                 0, 1, 0, 1, 0, 1, False, False, True, "nobody/absent", extra_config={
                     "backend_name": "a", "module_path": "artesian.sglang", "class_name": "ArtesianHiCache", "path": self.folder}), None)
-        with self.assertRaisesRegex(ValueError, "hold the same KV"):
-            self.backend(config={"is_mla_model": True, "tp_size": 2})
-        self.backend(config={"tp_rank": 1, "tp_size": 2})
-        self.assertEqual(sorted(os.listdir(self.folder + "/kv")), ["tp1"])
-        self.assertEqual(self.open[-1].batch_exists(names(1)), 0)
 
-    def test_data_parallel_replicas_have_a_store_each(self) -> None:
-        self.fill(self.pool, [0])
-        with get_parallel().override(dp_rank=0):
-            self.assertEqual(self.backend().batch_set_v1(names(1), places([0])), [True])
-        with get_parallel().override(dp_rank=1):
-            self.assertEqual(self.backend().batch_exists(names(1)), 0)
-        self.assertEqual(sorted(os.listdir(self.folder + "/kv")), ["replica0", "replica1"])
+    def test_ranks_and_replicas_share_a_store(self) -> None:
+        """All are there at once. A rank has pages of its own, unless all hold the same KV (MLA); a replica finds those of another."""
+        kept = self.fill(self.pool, [0])
+        one, two = [self.backend(config={"tp_rank": rank, "tp_size": 2}) for rank in range(2)]
+        self.assertEqual(one.batch_set_v1(names(1), places([0])), [True])
+        self.assertEqual((one.batch_exists(names(1)), two.batch_exists(names(1))), (1, 0))
+        replica = self.backend(config={"tp_rank": 0, "tp_size": 2})
+        self.assertEqual(replica.batch_get_v1(names(1), places([5])), [True])
+        self.assertTrue(torch.equal(self.page(self.pool, 5), kept[0]))
+        first, second = [self.backend(config={"tp_rank": rank, "tp_size": 2, "is_mla_model": True}) for rank in range(2)]
+        self.assertEqual(first.batch_set_v1(names(1), places([0])), [True])
+        self.assertEqual(second.batch_get_v1(names(1), places([6])), [True])
+        self.assertTrue(torch.equal(self.page(self.pool, 6), kept[0]))
 
     def test_a_closed_store_answers_and_raises_nothing(self) -> None:
         backend = self.backend()

@@ -42,6 +42,7 @@ __all__ = [
     "attach",
     "create",
     "key_of",
+    "keys_of",
     "open_or_create",
     "share",
     "size",
@@ -119,6 +120,10 @@ def key_of(text: str) -> bytes:
     return key if 0 < len(key) <= _KEY_LIMIT else b"sha256:" + hashlib.sha256(key).digest()
 
 
+def keys_of(texts: Sequence[str]) -> list[bytes]:
+    return [key_of(text) for text in texts]
+
+
 def _paths(paths: Union[Path, Sequence[Path]]) -> list[str]:
     some = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     return [os.fspath(path) for path in some]
@@ -177,11 +182,12 @@ def share(
     memory: Union[int, str] = 0,
     block_max: Union[int, str] = 0,
     buffers: Union[int, str] = 0,
+    queue_depth: int = 0,
     key_file: Path = "",
     patience: float = 30,
 ) -> Store:
     """The store in a folder for several processes: whoever comes first owns it (or artesiand does), all others attach to
-    it; `cap`, `memory` and `key_file` are the owner's. Waits up to `patience` seconds while an owner comes or goes."""
+    it; `buffers` are of each, all else is the owner's. Waits up to `patience` seconds while an owner comes or goes."""
     give_up = time.monotonic() + patience
     while True:
         try:
@@ -190,7 +196,9 @@ def share(
             if error.code not in ("not_found", "retry"):
                 raise
         try:
-            return open_or_create(path, cap, memory=memory, block_max=block_max, key_file=key_file, shared=True)
+            return open_or_create(
+                path, cap, memory=memory, block_max=block_max, queue_depth=queue_depth, key_file=key_file, shared=True
+            )
         except StoreError as error:
             # Another one is just making or opening it.
             if error.code not in ("rejected", "not_found") or time.monotonic() > give_up:

@@ -18,16 +18,33 @@ _SETTINGS = ("config.json", "params.json", "adapter_config.json")
 _NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin")
 
 
-def model_folder(name: str, revision: str | None = None) -> str | None:
-    """Where the model's files are: the folder itself, or the one of the Hugging Face cache; None if neither is there."""
+def model_folder(name: str, revision: str | None = None, *, cache: str | None = None, sure: bool = True) -> str | None:
+    """Where the model's files are: the folder itself, or the one of the Hugging Face cache (`cache`: another one than is usual); None
+    if neither is there. `sure`: the engine says of which revision; where it does not, there must be one alone."""
     if os.path.exists(name):
         return name
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:
         return None
-    found = try_to_load_from_cache(name, "config.json", revision=revision)
-    return os.path.dirname(found) if isinstance(found, str) else None
+    found = try_to_load_from_cache(name, "config.json", cache_dir=cache, revision=revision)
+    if not isinstance(found, str):
+        return None
+    folder = os.path.dirname(found)
+    return folder if sure or len(os.listdir(os.path.dirname(folder))) == 1 else None
+
+
+def fingerprint_of(
+    name: str, known: str | os.PathLike[str], revision: str | None = None, *, cache: str | None = None, sure: bool = True
+) -> str:
+    """Of the model that an engine knows by that name; ValueError where it cannot be told which files those are."""
+    folder = model_folder(name, revision, cache=cache, sure=sure)
+    if folder is None:
+        raise ValueError(
+            f"artesian: {name}: which files are its weights cannot be told here; give their fingerprint as 'weights' "
+            "(python -m artesian.fingerprint FOLDER)"
+        )
+    return fingerprint(folder, known)
 
 
 def model_files(model: str | os.PathLike[str]) -> list[pathlib.Path]:

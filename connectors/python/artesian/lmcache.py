@@ -41,16 +41,19 @@ class ArtesianL2:
         memory: int | str = 0,
         block_max: int | str = 0,
         queue_depth: int = 16,
+        key_file: str = "",
         deadline: float = 5.0,
     ) -> None:
-        """`deadline`: seconds after which a get that has not begun is a miss. `memory`: LMCache has a tier of its own. `block_max`: of a
+        """`path`: a folder of a store, which other servers of this machine may share. `key_file`: it is encrypted. `deadline`: seconds after which a get that has not begun is a miss. `memory`: LMCache has a tier of its own. `block_max`: of a
         value, where a store is made. `queue_depth`: values on their way at once; they are large, and more of them finish all together, so
         that they are checked when the drive has nothing left to do."""
         if weights is None and model is None:
             raise ValueError("artesian: adapter_params name neither 'model' (where the weights are) nor 'weights' (their fingerprint)")
         if dtype is None:
             raise ValueError("artesian: adapter_params name no 'dtype' (of the engine's KV), which LMCache's keys do not name either")
-        self._store = artesian.open_or_create(path, capacity, memory=memory, block_max=block_max, queue_depth=queue_depth)
+        self._store = artesian.share(
+            path, capacity, memory=memory, block_max=block_max, queue_depth=queue_depth, key_file=key_file
+        )
         found = weights if weights is not None else fingerprint(str(model), path)
         self._space = self._store.namespace(weights=found, dtype=dtype, layout=layout, codec=codec)
         self._deadline = deadline
@@ -74,8 +77,8 @@ class ArtesianL2:
     def _keys(self, keys: list[str]) -> list[bytes]:
         kinds = getattr(self._local, "kinds", None)
         if kinds is None:
-            return [artesian.key_of(key) for key in keys]
-        return [artesian.key_of(f"{key}#{kind}") for key, kind in zip(keys, kinds, strict=True)]
+            return artesian.keys_of(keys)
+        return artesian.keys_of([f"{key}#{kind}" for key, kind in zip(keys, kinds, strict=True)])
 
     def submit_batch_get(self, keys: list[str], buffers: list[memoryview]) -> int:
         sizes = [memoryview(buffer).nbytes for buffer in buffers]

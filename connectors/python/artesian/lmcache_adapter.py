@@ -40,6 +40,7 @@ class ArtesianL2Adapter(NativeConnectorL2Adapter):  # type: ignore[misc]
 
     def submit_lookup_and_lock_task(self, keys: list[Any], group_layout_descs: dict[int, Any]) -> int:
         kinds = {group: _kind(layout.shapes, layout.dtypes) for group, layout in group_layout_descs.items()}
+        self._kinds.update(kinds.values())
         with self._client.of_kinds([kinds.get(key.object_group_id, "") for key in keys]):
             return super().submit_lookup_and_lock_task(keys, group_layout_descs)  # type: ignore[no-any-return]
 

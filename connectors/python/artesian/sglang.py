@@ -17,7 +17,6 @@ import ctypes
 import functools
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ import torch
 
 import artesian
 from artesian import Outcome
-from artesian.fingerprint import fingerprint, model_folder
+from artesian.fingerprint import fingerprint, fingerprint_of
 
 from sglang.srt.mem_cache.hicache_storage import (
     HiCacheStorage,
@@ -41,7 +40,7 @@ from sglang.srt.mem_cache.hicache_storage import (
 )
 
 _LOG = logging.getLogger("sglang.artesian")
-_KV = str(PoolName.KV)
+_KV, _MAMBA = str(PoolName.KV), str(PoolName.MAMBA)
 _SHAPE = ("head_num", "head_dim", "v_head_dim", "kv_lora_rank", "qk_rope_head_dim", "layer_num", "start_layer", "end_layer")
 _ENGINE = ("quantization", "kv_cache_dtype", "json_model_override_args")
 
@@ -53,17 +52,6 @@ def _engine() -> Any:
 
         return get_server_args()
     except (ImportError, ValueError, RuntimeError):
-        return None
-
-
-def _replica() -> int | None:
-    """Which of several data parallel engines on one configuration this is; None where there is one."""
-    try:
-        from sglang.srt.runtime_context import get_parallel
-
-        rank: int | None = get_parallel().dp_rank
-        return rank
-    except (ImportError, AttributeError, ValueError, RuntimeError):
         return None
 
 
@@ -97,19 +85,15 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
     """Pages of SGLang's host pools, kept on flash by Artesian's store."""
 
     def __init__(self, storage_config: HiCacheStorageConfig, kwargs: dict[str, Any] | None = None) -> None:
-        """Of the extra config: `path` (a folder for this engine alone; a rank takes a folder in it) and `capacity` (of each rank's
-        store), `model` or `weights`, `codec`, `salt`, `memory`, `deadline` (5 seconds)."""
+        """Of the extra config: `path` (a folder of a store, which all ranks and engines of this machine may share) and `capacity`,
+        `model` or `weights`, `codec`, `salt`, `key_file`, `memory`, `deadline` (5 seconds)."""
         options = storage_config.extra_config or {}
         if "path" not in options:
             raise ValueError("artesian: the storage backend's extra config names no 'path'")
-        if storage_config.is_mla_model and storage_config.tp_size > 1:
-            raise ValueError("artesian: ranks that hold the same KV (MLA with tensor parallelism) need one store for all, which a rank cannot open yet")
-        ranks = {"tp": storage_config.tp_size, "pp": storage_config.pp_size, "attn_cp": storage_config.attn_cp_size}
-        self._ranks = {name: [getattr(storage_config, f"{name}_rank"), size] for name, size in ranks.items()}
-        own = [f"{name}{rank}" for name, (rank, size) in self._ranks.items() if size > 1]
-        own += [f"dp{storage_config.dp_rank}"] if storage_config.dp_rank else []
-        own += [] if (replica := _replica()) is None else [f"replica{replica}"]
-        self._path = os.path.join(options["path"], *own)
+        kinds = ("tp", "pp", "attn_cp", "dcp")
+        self._ranks = {kind: [getattr(storage_config, f"{kind}_rank"), getattr(storage_config, f"{kind}_size")] for kind in kinds}
+        self._same_in_all = storage_config.is_mla_model  # tensor parallel ranks: the first one stores, all load
+        self._path = str(options["path"])
         self._options, self._model = options, storage_config.model_name or ""
         self._weights = self._fingerprint(options)
         self._deadline = float(options.get("deadline", 5.0))
@@ -123,14 +107,15 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
     def _fingerprint(self, options: dict[str, Any]) -> str:
         if "weights" in options:
             return str(options["weights"])
+        if "model" in options:
+            return fingerprint(options["model"], self._path)
         engine = _engine()
-        folder = options.get("model") or (model_folder(engine.model_path, engine.revision) if engine is not None else None)
-        if folder is None:
+        if engine is None:
             raise ValueError(
                 "artesian: where the model's files lie is not known here; give 'model' (their folder) or 'weights' "
                 "(python -m artesian.fingerprint FOLDER)"
             )
-        return fingerprint(folder, self._path)
+        return fingerprint_of(engine.model_path, self._path, engine.revision, cache=engine.download_dir)
 
     # Pools.
 
@@ -150,9 +135,17 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
         _, sizes = host.get_page_buffer_meta(torch.zeros(host.page_size, dtype=torch.int64))
         page_bytes, engine = sum(sizes), _engine()
         if self._store is None:
-            self._store = artesian.open_or_create(
-                self._path, self._options.get("capacity"), memory=self._options.get("memory", 0), block_max=page_bytes
+            self._store = artesian.share(
+                self._path,
+                self._options.get("capacity"),
+                memory=self._options.get("memory", 0),
+                block_max=page_bytes,
+                key_file=self._options.get("key_file", ""),
             )
+        ranks = dict(self._ranks)
+        if self._same_in_all and str(name) != _MAMBA:  # whose state is split even then
+            del ranks["tp"]
+        rank, world_size = ranks.get("tp", [0, 1])
         layout = {
             "pool": str(name),
             "kind": type(host).__name__,
@@ -160,7 +153,7 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
             "pieces": len(sizes),
             "bytes": page_bytes,
             "shape": {fact: getattr(host, fact) for fact in _SHAPE if isinstance(getattr(host, fact, None), int)},
-            "ranks": self._ranks,
+            "ranks": ranks,
             "engine": {fact: str(getattr(engine, fact, "")) for fact in _ENGINE} if engine is not None else {},
         }
         space = self._store.namespace(
@@ -171,8 +164,8 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
             codec=self._options.get("codec", ""),
             salt=self._options.get("salt", ""),
             block_tokens=host.page_size,
-            rank=self._ranks["tp"][0],
-            world_size=self._ranks["tp"][1],
+            rank=rank,
+            world_size=world_size,
         )
         self._pools[str(name)] = _Pool(host, space, page_bytes)
         _LOG.info("artesian: %s: pages of pool %s, %d bytes in %d pieces", self._path, name, page_bytes, len(sizes))
@@ -186,6 +179,8 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
                 parents = [artesian.key_of(prefix[-1]) if prefix else None, *keys[:-1]]
                 stored = pool.space.put(keys, pages, parents=parents)
                 good = [outcome in (Outcome.STORED, Outcome.PRESENT) for outcome in stored]
+                if Outcome.INVALID in stored:
+                    _LOG.error("artesian: pages of %d bytes are larger than the store was made for, and are not kept", pool.page_bytes)
             else:
                 outcomes, sizes = pool.space.get_sizes(keys, pages, deadline=self._deadline)
                 good = [outcome is Outcome.HIT and size == pool.page_bytes for outcome, size in zip(outcomes, sizes)]
@@ -208,7 +203,7 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
             _LOG.error("artesian: %s of %d pages of pool %s: it is not registered, or their places are not one page each", kind, len(keys), name)
             return [False] * len(keys)
         prefix = extra.prefix_keys if extra is not None else None
-        return self._run(kind, pool, [artesian.key_of(key) for key in keys], pool.pages(indices, len(keys)), prefix)
+        return self._run(kind, pool, artesian.keys_of(keys), pool.pages(indices, len(keys)), prefix)
 
     def batch_get_v1(self, keys: list[str], host_indices: torch.Tensor, extra_info: HiCacheStorageExtraInfo | None = None) -> list[bool]:
         return self._move("prefetch", _KV, keys, host_indices, extra_info)
@@ -231,7 +226,7 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
         if pool is None or not keys:
             return [None] * len(keys)
         targets = target_locations or [pool.host.get_dummy_flat_data_page() for _ in keys]
-        good = self._run("prefetch", pool, [artesian.key_of(key) for key in keys], [_view(target) for target in targets])
+        good = self._run("prefetch", pool, artesian.keys_of(keys), [_view(target) for target in targets])
         return [target if hit else None for target, hit in zip(targets, good)]
 
     def batch_set(
@@ -241,7 +236,7 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
         if pool is None or values is None or len(values) != len(keys):
             return False
         pages = [value.contiguous() for value in values]
-        return all(self._run("backup", pool, [artesian.key_of(key) for key in keys], [_view(page) for page in pages]))
+        return all(self._run("backup", pool, artesian.keys_of(keys), [_view(page) for page in pages]))
 
     def get(self, key: str, target_location: torch.Tensor | None = None, target_sizes: Any = None) -> torch.Tensor | None:
         return self.batch_get([key], None if target_location is None else [target_location])[0]
@@ -259,7 +254,7 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
             return len(keys)
         pool = self._pools.get(_KV)
         try:
-            return pool.space.longest_prefix([artesian.key_of(key) for key in keys]) if pool is not None else 0
+            return pool.space.longest_prefix(artesian.keys_of(keys)) if pool is not None else 0
         except artesian.StoreError as error:
             _LOG.error("artesian: a look for %d pages: %s", len(keys), error)
             return 0
@@ -285,7 +280,7 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
             _LOG.error("artesian: pool %s: not registered, or its policy %s is not known", transfer.name, transfer.hit_policy)
             return []
         try:
-            there = pool.space.exists([artesian.key_of(key) for key in keys])
+            there = pool.space.exists(artesian.keys_of(keys))
         except artesian.StoreError as error:
             _LOG.error("artesian: a look for %d pages of pool %s: %s", len(keys), transfer.name, error)
             return []

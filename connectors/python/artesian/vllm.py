@@ -21,13 +21,12 @@ if __name__ == "__main__":  # before vLLM is imported, which takes long
 
 import hashlib
 import json
-import os
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import artesian
 from artesian import Outcome
-from artesian.fingerprint import fingerprint, model_folder
+from artesian.fingerprint import fingerprint_of
 
 from vllm.logger import init_logger
 from vllm.v1.kv_offload.base import Locality, LookupResult, Medium, RequestOffloadingContext
@@ -57,28 +56,21 @@ class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
         weights: str | None = None,
         codec: str = "",
         salt: str = "",
+        key_file: str = "",
         deadline: float = 5.0,
         locality: str | None = None,
     ) -> None:
-        """`path`: a folder for this engine's store alone (a data parallel replica takes a folder in it). `capacity`: its cap on flash.
-        `deadline`: seconds after which a load that has not begun is given up and recomputed."""
+        """`path`: a folder of a store, which other engines of this machine may share. `capacity`: its cap on flash. `key_file`: it is
+        encrypted. `deadline`: seconds after which a load or a store that has not begun is given up."""
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         self.locality = Locality(locality) if locality is not None else None
         config = offloading_spec.config
-        if config.parallel.data_parallel_size > 1:  # one owner a store
-            path = os.path.join(path, f"replica{config.parallel.data_parallel_index}")
         if weights is None:
-            folder = model_folder(config.model.name)
-            if folder is None:
-                raise ValueError(
-                    f"artesian: {config.model.name}: its files are not to be found here; give their fingerprint as 'weights' "
-                    "(python -m artesian.fingerprint FOLDER)"
-                )
-            weights = fingerprint(folder, path)
+            weights = fingerprint_of(config.model.name, path, sure=False)  # a tier is not told which revision
         self._deadline = deadline
         self._chunks = primary_kv_view.cast("B")
         block_bytes = self.block_size_bytes
-        self._store = artesian.open_or_create(path, capacity, block_max=block_bytes)
+        self._store = artesian.share(path, capacity, block_max=block_bytes, key_file=key_file)
         self._space = self._store.namespace(
             weights=weights,
             model=config.model.name,
@@ -129,7 +121,8 @@ class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
         keys = list(job_metadata.keys)
         # What comes before it in the same job is its parent: that is how vLLM chains its hashes.
         parents: list[Any] = [None, *keys[:-1]]
-        tag = self._space.submit_put(keys, [self._chunk(chunk) for chunk in job_metadata.chunk_ids], parents=parents)
+        chunks = [self._chunk(chunk) for chunk in job_metadata.chunk_ids]
+        tag = self._space.submit_put(keys, chunks, parents=parents, deadline=self._deadline)
         self._stores[tag] = job_metadata
 
     def submit_load(self, job_metadata: TransferJob) -> None:
@@ -143,6 +136,8 @@ class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
             store = self._stores.pop(tag, None)
             if store is not None:
                 kept = sum(outcome in (Outcome.STORED, Outcome.PRESENT) for outcome in outcomes)
+                if Outcome.INVALID in outcomes:
+                    _LOG.error("artesian: blocks of %d bytes are larger than the store was made for, and are not kept", self.block_size_bytes)
                 results.append(JobResult(store.job_id, kept == len(outcomes), transfer_bytes=kept * self.block_size_bytes))
                 continue
             load = self._loads.pop(tag)

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import artesian
 from artesian import Hints, Namespace, Outcome, Store, StoreError
-from artesian.fingerprint import fingerprint, model_folder
+from artesian.fingerprint import fingerprint, fingerprint_of
+from artesian.vllm_stats import ArtesianMetrics, ArtesianStats
 
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
@@ -61,13 +62,21 @@ Result = TypeVar("Result")
 
 
 @dataclass
-class Move:
-    """Blocks of one request, in order, that come from the store or go there."""
+class Load:
+    """Blocks of one request that come from the store."""
 
     keys: list[bytes]
-    blocks: list[int]  # where they are in the engine's cache
-    first: int  # which block of the request the first one is
-    parent: bytes | None  # key of the block before the first
+    blocks: list[int]  # where they are wanted in the engine's cache
+
+
+@dataclass
+class Save:
+    """A block that goes to the store."""
+
+    key: bytes
+    block: int  # where it is in the engine's cache
+    number: int  # which block of its request it is
+    parent: bytes | None  # key of the block before it
 
 
 @dataclass
@@ -75,8 +84,8 @@ class ArtesianMetadata(KVConnectorMetadata):  # type: ignore[misc]
     """What the workers do in this step."""
 
     generation: str = ""
-    loads: list[Move] = field(default_factory=list)
-    saves: list[Move] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+    saves: list[Save] = field(default_factory=list)
 
 
 class Settings:
@@ -86,7 +95,7 @@ class Settings:
         extra = dict(config.kv_transfer_config.kv_connector_extra_config)
         self.path = str(extra.pop("path", ""))
         self.capacity = extra.pop("capacity", None)
-        self.memory = extra.pop("memory", 0)
+        self.memory = artesian.size(extra.pop("memory", 0))
         self.key_file = str(extra.pop("key_file", ""))
         self.codec = str(extra.pop("codec", ""))
         self.salt = str(extra.pop("salt", ""))
@@ -98,23 +107,25 @@ class Settings:
         self.parallel = config.parallel_config
         self.block_tokens = int(config.cache_config.block_size)
         self.hashes_per_block = self.block_tokens // int(cache.hash_block_size or self.block_tokens)
-        self.block_bytes = sum(spec.page_size_bytes for spec in self._layers(cache).values())
-        names = list(self._layers(cache))
-        self.records = max(1, min(_RECORDS_MAX, len(names), self.block_bytes // _RECORD_BYTES_MIN))
-        share = math.ceil(len(names) / self.records)
+        layers = self._layers(cache)
+        names, bytes_of_all = list(layers), sum(layers.values())
+        share = math.ceil(len(names) / max(1, min(_RECORDS_MAX, len(names), bytes_of_all // _RECORD_BYTES_MIN)))
         self.record_of = {name: number // share for number, name in enumerate(names)}
         self.records = self.record_of[names[-1]] + 1
         self.model = str(config.model_config.model)
-        self.weights = str(weights) if weights else self._fingerprint()
+        self.weights = str(weights) if weights else fingerprint_of(
+            self.model, self.path, config.model_config.revision, cache=config.load_config.download_dir
+        )
         kept = config.cache_config.cache_dtype
         self.dtype = str(config.model_config.dtype if kept == "auto" else kept).removeprefix("torch.")
-        self.layout = self._layout(config, cache)
+        self.layout = self._layout(config, cache, layers)
 
     @staticmethod
-    def _layers(cache: KVCacheConfig) -> dict[str, Any]:
+    def _layers(cache: KVCacheConfig) -> dict[str, int]:
+        """Bytes of a block in each layer."""
         (group,) = cache.kv_cache_groups
         specs = getattr(group.kv_cache_spec, "kv_cache_specs", None)
-        return {name: specs[name] if specs else group.kv_cache_spec for name in group.layer_names}
+        return {name: (specs[name] if specs else group.kv_cache_spec).page_size_bytes for name in group.layer_names}
 
     @staticmethod
     def _check(config: VllmConfig, cache: KVCacheConfig) -> None:
@@ -134,22 +145,13 @@ class Settings:
         if config.kv_transfer_config.kv_load_failure_policy != "recompute":
             _LOG.warning('artesian: kv_load_failure_policy is not "recompute": a block that cannot be loaded fails its request')
 
-    def _fingerprint(self) -> str:
-        folder = model_folder(self.model)
-        if folder is None:
-            raise ValueError(
-                f"artesian: {self.model}: its files are not to be found here; give their fingerprint as 'weights' "
-                "(python -m artesian.fingerprint FOLDER)"
-            )
-        return fingerprint(folder, self.path)
-
-    def _layout(self, config: VllmConfig, cache: KVCacheConfig) -> str:
+    def _layout(self, config: VllmConfig, cache: KVCacheConfig, layers: dict[str, int]) -> str:
         settings = config.model_config.hf_config.to_dict()
         settings.pop("_name_or_path", None)
         facts = {
             "model": settings,
             "quantization": str(config.model_config.quantization),
-            "layers": [[name, spec.page_size_bytes] for name, spec in self._layers(cache).items()],
+            "layers": list(layers.items()),
             "order": str(cache.kv_cache_layout),
             "records": self.records,
             "hash": [str(config.cache_config.prefix_caching_hash_algo), cache.hash_block_size],
@@ -290,7 +292,7 @@ class SchedulerSide(Side):
         """While others run: the store brings to memory what the request will want."""
         others = bool(self._known)
         known = self.know(request)
-        if others and artesian.size(self.settings.memory):
+        if others and self.settings.memory:
             keys = self._records(self.keys(known, 0, request.num_tokens // self.settings.block_tokens))
             for space in self._spaces:
                 self.spared(lambda space=space: space.submit_stage(keys), 0)  # type: ignore[misc]
@@ -312,9 +314,8 @@ class SchedulerSide(Side):
         known = self.know(request)
         if loaded == 0:
             return
-        first = known.found
-        keys = self.keys(known, first, first + loaded)
-        self._meta.loads.append(Move(keys, blocks[first : first + loaded], first, None))
+        first, end = known.found, known.found + loaded
+        self._meta.loads.append(Load(self.keys(known, first, end), blocks[first:end]))
 
     def step(self, scheduled: SchedulerOutput) -> ArtesianMetadata:
         cached = scheduled.scheduled_cached_reqs
@@ -341,11 +342,10 @@ class SchedulerSide(Side):
             return
         known.saved = first + len(keys)
         missing = self._missing(keys)
-        before = self.keys(known, first - 1, first) if first else []
-        for number, key in enumerate(keys):
+        parents: list[bytes | None] = [None, *keys] if first == 0 else [*self.keys(known, first - 1, first), *keys]
+        for number, (key, parent) in enumerate(zip(keys, parents), first):
             if key in missing:
-                self._meta.saves.append(Move([key], [blocks[first + number]], first + number, before[0] if before else None))
-            before = [key]
+                self._meta.saves.append(Save(key, blocks[number], number, parent))
 
     def _missing(self, keys: list[bytes]) -> set[bytes]:
         """Those of which some rank's store lacks a record."""
@@ -422,15 +422,18 @@ class WorkerSide(Side):
         self._layers: list[list[Layer]] = []  # by record
         self._bytes: list[int] = []
         self._loads: dict[int, tuple[int, list[int]]] = {}  # tag: record and blocks
+        self._begun = 0.0  # when they were asked for
         self._saves: set[int] = set()
-        self._unsaved: list[set[str]] = []  # layers of each record that are not computed yet
+        self._computed: list[int] = []  # layers of each record that this step has computed
         self._failed: set[int] = set()
+        self._stats = ArtesianStats()
 
     def register(self, caches: dict[str, torch.Tensor]) -> None:
         self._layers = [[] for _ in range(self.settings.records)]
         for name, record in self.settings.record_of.items():
             self._layers[record].append(layer_of(name, caches[name], self._blocks))
         self._bytes = [sum(layer.bytes for layer in layers) for layers in self._layers]
+        self._computed = [0] * self.settings.records
         stats: dict[str, int] = self.spared(lambda: self.store.stats(), dict[str, int]())
         _LOG.info(
             "artesian: %s: %s blocks on flash; a block of %d bytes is stored in %d records",
@@ -440,13 +443,18 @@ class WorkerSide(Side):
     def _pieces(self, record: int, block: int) -> list[memoryview]:
         return [layer.block(block) for layer in self._layers[record]]
 
+    def _follow(self, generation: str) -> None:
+        """What this step loads and saves is of that generation."""
+        if generation != self.generation:
+            self.generation = generation
+            self._space = self.spared(lambda: self.settings.space(self.store, self._rank, generation), self._space)
+
     def begin(self, meta: ArtesianMetadata) -> None:
         """Everything is asked for at once, the first layers first."""
-        if meta.generation != self.generation:
-            self.generation = meta.generation
-            self._space = self.spared(lambda: self.settings.space(self.store, self._rank, meta.generation), self._space)
-        keys = [key for move in meta.loads for key in move.keys]
-        blocks = [block for move in meta.loads for block in move.blocks]
+        self._follow(meta.generation)
+        keys = [key for load in meta.loads for key in load.keys]
+        blocks = [block for load in meta.loads for block in load.blocks]
+        self._begun = time.monotonic()
         for record in range(self.settings.records if keys else 0):
             buffers = [self._pieces(record, block) for block in blocks]
             names = [_record(key, record) for key in keys]
@@ -457,63 +465,76 @@ class WorkerSide(Side):
                 self._failed.update(blocks)
 
     def _drain(self) -> None:
+        loading = bool(self._loads)
         for tag, outcomes, sizes in self.store.drain():
             self._saves.discard(tag)
             record, blocks = self._loads.pop(tag, (0, []))
             for block, outcome, size in zip(blocks, outcomes, sizes or []):
                 if outcome != Outcome.HIT or size != self._bytes[record]:
                     self._failed.add(block)
+                else:
+                    self._stats.count("bytes_loaded", size)
+        if loading and not self._loads:
+            self._stats.count("seconds_reading", time.monotonic() - self._begun)
 
-    def _wait(self, pending: Callable[[], bool]) -> None:
+    def _wait(self, counted: str, pending: Callable[[], bool]) -> None:
+        begun = time.monotonic()
+        self._drain()
         while pending():
+            self._poll.poll(1000)
             self._drain()
-            if pending():
-                self._poll.poll(1000)
+        self._stats.count(counted, time.monotonic() - begun)
 
     def wait_for_layer(self, layer: str) -> None:
         if self._loads:
             record = self.settings.record_of.get(layer, 0)
-            self.spared(lambda: self._wait(lambda: any(of <= record for of, _ in self._loads.values())), None)
+            self.spared(lambda: self._wait("seconds_blocked", lambda: any(of <= record for of, _ in self._loads.values())), None)
 
     def computed(self, layer: str, meta: ArtesianMetadata) -> None:
         """A layer's part of this step is in the cache; with the last layer of a record the record is written."""
-        if not meta.saves:
-            return
-        if not self._unsaved:
-            self._unsaved = [{name for name, of in self.settings.record_of.items() if of == record} for record in range(self.settings.records)]
         record = self.settings.record_of.get(layer)
-        if record is None or layer not in self._unsaved[record]:
+        if record is None or not meta.saves:
             return
-        self._unsaved[record].discard(layer)
+        self._computed[record] += 1
         # What a failed block has spoiled is not told apart from what it has not.
-        if not self._unsaved[record] and not self._failed:
+        if self._computed[record] == len(self._layers[record]) and not self._failed:
+            self._follow(meta.generation)  # a step without loads begins its loads after the layers
             self._write(record, meta.saves)
 
-    def _write(self, record: int, saves: list[Move]) -> None:
-        parents = [None if move.parent is None else _record(move.parent, record) for move in saves]
-        names = [_record(move.keys[0], record) for move in saves]
-        data = [self._pieces(record, move.blocks[0]) for move in saves]
-        hints = [Hints(position=move.first, tokens=self.settings.block_tokens) for move in saves]
+    def _write(self, record: int, saves: list[Save]) -> None:
+        parents = [None if save.parent is None else _record(save.parent, record) for save in saves]
+        names = [_record(save.key, record) for save in saves]
+        data = [self._pieces(record, save.block) for save in saves]
+        hints = [Hints(position=save.number, tokens=self.settings.block_tokens) for save in saves]
         deadline = self.settings.deadline
         tag = self.spared(lambda: self._space.submit_put(names, data, parents=parents, hints=hints, deadline=deadline), 0)
         if tag:
             self._saves.add(tag)
+            self._stats.count("bytes_stored", len(saves) * self._bytes[record])
 
     def end(self) -> None:
         """Nothing reads or writes the engine's cache any more."""
-        if self._loads or self._saves:
-            self.spared(lambda: self._wait(lambda: bool(self._loads or self._saves)), None)
+        if self._loads:
+            self.spared(lambda: self._wait("seconds_blocked", lambda: bool(self._loads)), None)
+        if self._saves:
+            self.spared(lambda: self._wait("seconds_storing", lambda: bool(self._saves)), None)
         for _, blocks in self._loads.values():  # the store has failed
             self._failed.update(blocks)
         self._loads.clear()
         self._saves.clear()
-        self._unsaved = []
+        self._computed = [0] * self.settings.records
 
     def failures(self) -> set[int]:
         failed, self._failed = self._failed, set()
         if failed:
+            self._stats.count("blocks_failed", len(failed))
             _LOG.warning("artesian: %d blocks could not be loaded and are computed again", len(failed))
         return failed
+
+    def stats(self) -> ArtesianStats:
+        """Since last asked."""
+        stats, self._stats = self._stats, ArtesianStats()
+        return stats
 
     def shutdown(self) -> None:
         self.spared(lambda: self.store.settle(), None)
@@ -604,6 +625,20 @@ class ArtesianConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def get_block_ids_with_load_errors(self) -> set[int]:
         assert self.worker is not None
         return self.worker.failures()
+
+    def get_kv_connector_stats(self) -> ArtesianStats | None:
+        stats = self.worker.stats() if self.worker is not None else ArtesianStats()
+        return None if stats.is_empty() else stats
+
+    @classmethod
+    def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> ArtesianStats | None:
+        return ArtesianStats(data)
+
+    @classmethod
+    def build_prom_metrics(
+        cls, vllm_config: VllmConfig, metric_types: Any, labelnames: list[str], per_engine_labelvalues: dict[int, list[object]]
+    ) -> ArtesianMetrics | None:
+        return ArtesianMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
     # In either.
 

@@ -148,8 +148,8 @@ class SglangCase(unittest.TestCase):
 
     def backend(self, pool: Pool | None = None, **facts: object) -> ArtesianHiCache:
         extra = {"path": self.folder + "/kv", "capacity": "64M", "weights": "sha256:1"} | facts.pop("extra", {})  # type: ignore[operator]
-        config = {"tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1, "attn_cp_rank": 0, "attn_cp_size": 1, "dp_rank": 0,
-                  "is_mla_model": False, "enable_storage_metrics": False, "model_name": "m", "extra_config": extra, **facts}
+        config = {"tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1, "attn_cp_rank": 0, "attn_cp_size": 1, "dcp_rank": 0,
+                  "dcp_size": 1, "is_mla_model": False, "enable_storage_metrics": False, "model_name": "m", "extra_config": extra, **facts}
         made = ArtesianHiCache(types.SimpleNamespace(**config), {})
         self.open.append(made)
         made.register_mem_pool_host(pool or self.pool)
@@ -205,11 +205,45 @@ class SglangCase(unittest.TestCase):
             self.close()
         self.assertEqual(self.backend().batch_exists(names(1)), 1)
 
+    def test_ranks_and_engines_share_a_store(self) -> None:
+        """All at once, each with what is its own; ranks that hold the same KV (MLA) with what the first one stored."""
+        split = [self.backend(tp_rank=rank, tp_size=2) for rank in range(2)]
+        same = [self.backend(tp_rank=rank, tp_size=2, is_mla_model=True) for rank in range(2)]
+        another_shard = self.backend(tp_rank=1, tp_size=2, is_mla_model=True, dcp_rank=1, dcp_size=2)
+        for backend in (split[0], same[0]):
+            backend.register_mem_host_pool_v2(self.pool, PoolName.MAMBA)
+            self.assertEqual(backend.batch_set_v1(names(2), places([0, 1])), [True] * 2)
+        self.assertEqual([each.batch_exists(names(2)) for each in (*split, *same, another_shard)], [2, 0, 2, 2, 0])
+        self.assertEqual(same[1].batch_get_v1(names(2), places([6, 7])), [True] * 2)
+        self.assertEqual([self.pool.holds(page) for page in (6, 7)], [{1}, {2}])
+        # Mamba's state is split in any case.
+        states = [PoolTransfer(PoolName.MAMBA, places([0, 1]), names(2))]
+        same[1].register_mem_host_pool_v2(self.pool, PoolName.MAMBA)
+        self.assertEqual(same[0].batch_set_v2(states), {PoolName.MAMBA: [True] * 2})
+        self.assertEqual(same[1].batch_get_v2(states), {PoolName.MAMBA: [False] * 2})
+
+    def test_an_encrypted_store(self) -> None:
+        key = self.folder + "/key"
+        with open(key, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write("1f" * 32)
+        self.assertEqual(self.backend(extra={"key_file": key}).batch_set_v1(names(1), places([0])), [True])
+        self.close()
+        with open(self.folder + "/kv/artesian.store", "rb") as file:
+            self.assertNotIn(bytes([1]) * PIECE, file.read())
+        self.assertEqual(self.backend(extra={"key_file": key}).batch_get_v1(names(1), places([7])), [True])
+        self.assertEqual(self.pool.holds(7), {1})
+
+    def test_pages_that_outgrow_the_store_are_said_so(self) -> None:
+        self.backend()
+        self.close()
+        large = Pool()
+        large.get_page_buffer_meta = lambda indices: ([large.kv_buffer.buffer_info()[0]], [2 * PAGES * PIECE])
+        with self.assertLogs("sglang.artesian", "ERROR"):
+            self.assertEqual(self.backend(large).batch_set_v1(names(1), places([0])), [False])
+
     def test_what_cannot_be_right_is_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "fingerprint"):
             ArtesianHiCache(types.SimpleNamespace(**{**vars(self.config()), "extra_config": {"path": self.folder}}))
-        with self.assertRaisesRegex(ValueError, "hold the same KV"):
-            self.backend(is_mla_model=True, tp_size=2)
         backend = self.backend()
         with self.assertLogs("sglang.artesian", "ERROR"):
             self.assertEqual(backend.batch_get_v1(names(2), places([0])), [False, False])
@@ -218,7 +252,7 @@ class SglangCase(unittest.TestCase):
             self.assertEqual(backend.batch_set_v1(names(1), places([0])), [False])
 
     def config(self) -> types.SimpleNamespace:
-        return types.SimpleNamespace(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, attn_cp_rank=0, attn_cp_size=1, dp_rank=0,
+        return types.SimpleNamespace(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, attn_cp_rank=0, attn_cp_size=1, dcp_rank=0, dcp_size=1,
                                      is_mla_model=False, enable_storage_metrics=False, model_name="m")
 
 

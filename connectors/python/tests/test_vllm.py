@@ -69,6 +69,7 @@ def record() -> None:
 if not REAL:
     record()
 
+from hub import hub  # noqa: E402
 from artesian import StoreError  # noqa: E402
 from artesian.vllm import ArtesianTier  # noqa: E402
 from vllm.v1.kv_offload.base import LookupResult  # noqa: E402
@@ -205,11 +206,36 @@ class TierCase(unittest.TestCase):
         self.assertEqual(sorted(result.job_id for result in tier.get_finished_jobs()), list(range(1, 9)))
         self.assertFalse(tier.has_pending_work())
 
-    def test_a_second_engine_on_the_same_store_is_told(self) -> None:
-        self.tier()
-        view = memoryview(bytearray(16 * BLOCK)).cast("B", (16, BLOCK))
+    def test_a_second_engine_shares_the_store(self) -> None:
+        self.stored()
+        memory = bytearray(16 * BLOCK)
+        view = memoryview(memory).cast("B", (16, BLOCK))
+        other = ArtesianTier(offloading_spec=spec(), primary_kv_view=view, tier_type="a", path=self.folder + "/kv", weights="sha256:1")
+        other.submit_load(self.job(keys(2), [3, 4], True))
+        (result,) = self.done(other).values()
+        self.assertTrue(result.success)
+        self.assertEqual(memory[3 * BLOCK : 5 * BLOCK], b"A" * BLOCK + b"B" * BLOCK)
+        other.shutdown()
+
+    def test_an_encrypted_store_and_a_wrong_key(self) -> None:
+        for name, digits in (("key", "1f"), ("other", "2e")):
+            with open(f"{self.folder}/{name}", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(digits * 32)
+        tier = self.tier(key_file=self.folder + "/key")
+        self.fill()
+        tier.submit_store(self.job(keys(8), list(range(8)), False))
+        self.done(tier)
+        self.assertEqual(self.tier(key_file=self.folder + "/key").lookup(keys(1)[0], self.request), LookupResult.HIT)
         with self.assertRaises(StoreError):
-            ArtesianTier(offloading_spec=spec(), primary_kv_view=view, tier_type="a", path=self.folder + "/kv", weights="sha256:1")
+            self.tier(key_file=self.folder + "/other")
+        self.tiers = []
+
+    def test_of_several_revisions_none_is_guessed(self) -> None:
+        """vLLM does not tell a tier which revision of a model it loads."""
+        with hub(self.folder + "/hub", "of/m", ["a"]):
+            self.tier(spec(name="of/m"), weights=None)
+        with hub(self.folder + "/hub", "of/m", ["b"]), self.assertRaisesRegex(ValueError, "weights"):
+            self.tier(spec(name="of/m"), weights=None)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import tempfile
 import types
 import unittest
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
 REAL = importlib.util.find_spec("vllm") is not None
 LAYERS, BLOCKS, TOKENS, HEADS, SIZE = 4, 12, 16, 2, 32  # 2-byte numbers: 4 KiB a layer's block
@@ -66,7 +66,10 @@ def record() -> None:
     sources.CacheHitSource = enum.Enum("CacheHitSource", {"DISK": "disk"})
     logger = types.ModuleType("vllm.logger")
     logger.init_logger = logging.getLogger
-    modules = [base, interface, sources, logger]
+    metrics, utils = types.ModuleType("vllm.distributed.kv_transfer.kv_connector.v1.metrics"), types.ModuleType("vllm.v1.metrics.utils")
+    metrics.KVConnectorStats = make_dataclass("KVConnectorStats", [("data", dict)])
+    metrics.KVConnectorPromMetrics, utils.create_metric_per_engine = object, None
+    modules = [base, interface, sources, logger, metrics, utils]
     for module in modules:
         parts = module.__name__.split(".")
         for count in range(1, len(parts)):
@@ -77,7 +80,9 @@ def record() -> None:
 if not REAL:
     record()
 
+from hub import hub  # noqa: E402
 import artesian.vllm_connector as subject  # noqa: E402
+from artesian.fingerprint import fingerprint  # noqa: E402
 from artesian import Outcome  # noqa: E402
 from artesian.vllm_connector import ArtesianConnector, layer_of  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole  # noqa: E402
@@ -141,10 +146,11 @@ def configs(path, **more):
             kv_connector_extra_config=extra, kv_load_failure_policy="recompute", is_kv_producer=True),
         parallel_config=types.SimpleNamespace(rank=0, world_size=1, **parallel),
         scheduler_config=types.SimpleNamespace(async_scheduling=False),
+        load_config=types.SimpleNamespace(download_dir=None),
         cache_config=types.SimpleNamespace(
             block_size=TOKENS, cache_dtype="auto", enable_prefix_caching=True, prefix_caching_hash_algo="sha256"),
         model_config=types.SimpleNamespace(
-            model="m", dtype=more.pop("dtype", "torch.bfloat16"), quantization=None,
+            model="m", revision=None, dtype=more.pop("dtype", "torch.bfloat16"), quantization=None,
             hf_config=types.SimpleNamespace(to_dict=lambda: {"rope_theta": 1})),
     )
     cache = types.SimpleNamespace(
@@ -188,12 +194,15 @@ class Engine:
         meta = self.scheduler.build_connector_meta(types.SimpleNamespace(
             scheduled_new_reqs=new, scheduled_cached_reqs=cached, num_scheduled_tokens=scheduled, kv_connector_block_state=state))
         self.worker.bind_connector_metadata(meta)
-        self.worker.start_load_kv(None)
+        if meta.loads:  # else vLLM begins loads when the layers are computed
+            self.worker.start_load_kv(None)
         for name, cache in self.caches.items():
             self.worker.wait_for_layer_load(name)
             for number in range(first, len(blocks)):
                 cache.fill(blocks[number], byte if byte is not None else 64 + number)
             self.worker.save_kv_layer(name, cache, None)
+        if not meta.loads:
+            self.worker.start_load_kv(None)
         self.worker.wait_for_save()
         self.failed = self.worker.get_block_ids_with_load_errors()
         self.worker.clear_connector_metadata()
@@ -304,6 +313,28 @@ class ConnectorCase(unittest.TestCase):
         for more in ({"extra": {"weights": "sha256:2"}}, {"extra": {"salt": "s"}}, {"dtype": "torch.float16"}, {"prefix_caching_hash_algo": "sha256_cbor"}):
             self.assertEqual(self.engine(**more).scheduler.get_num_new_matched_tokens(request("b", 90), 0), (0, False), more)
         self.assertEqual(self.engine().scheduler.get_num_new_matched_tokens(request("b", 90), 0), (5 * TOKENS, False))
+
+    def test_the_weights_are_those_of_the_revision(self):
+        with hub(self.folder + "/hub", "of/m", ["a", "b"]) as snapshots:
+            for revision, folder in ((None, "b"), ("a", "a"), ("b", "b")):
+                config, cache = configs(self.folder + "/kv", extra={"weights": None})
+                config.model_config.model, config.model_config.revision = "of/m", revision
+                self.assertEqual(subject.Settings(config, cache).weights, fingerprint(snapshots / folder), revision)
+            config.model_config.revision = "absent"
+            with self.assertRaisesRegex(ValueError, "weights"):
+                subject.Settings(config, cache)
+
+    def test_what_is_read_and_what_the_compute_waits_for_is_counted(self):
+        engine = self.filled()
+        engine.worker.get_kv_connector_stats()
+        self.assertIsNone(engine.worker.get_kv_connector_stats())
+        engine.step(request("b", 5 * TOKENS + 3), [6, 7, 8, 9, 10, 11])
+        stats = engine.worker.get_kv_connector_stats()
+        self.assertEqual((stats.data["bytes_loaded"], stats.data["blocks_failed"]), (5 * LAYERS * PAGE, 0))
+        self.assertGreater(stats.data["seconds_reading"], 0)
+        self.assertLessEqual(stats.data["seconds_blocked"], stats.data["seconds_reading"])
+        again = ArtesianConnector.build_kv_connector_stats(dict(stats.data)).aggregate(stats)
+        self.assertEqual(again.reduce()["MB from flash"], round(2 * 5 * LAYERS * PAGE / 1e6, 1))
 
     def test_an_adapter_is_known_by_its_content(self):
         engine, found = self.engine(), []
