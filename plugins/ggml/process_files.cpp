@@ -34,6 +34,25 @@ std::string identity(const struct stat& facts) {
                      facts.st_mtim.tv_nsec);
 }
 
+// Goes through the files that are mapped, until one of them is it.
+template <typename Predicate>
+bool find_mapped(Predicate is_it) {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  while (std::getline(maps, line)) {
+    unsigned long start = 0, end = 0, offset = 0, inode = 0;
+    int path_at = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %*s %lx %*s %lu %n", &start, &end, &offset, &inode, &path_at) < 4) continue;
+    if (inode == 0) continue;
+    const MappedFile mapped{.path = line.substr(static_cast<std::size_t>(path_at)),
+                            .offset = offset,
+                            .mapping = {reinterpret_cast<const std::byte*>(start), end - start},
+                            .mapping_offset = offset};
+    if (is_it(mapped)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::string> open_gguf_files() {
@@ -63,20 +82,20 @@ std::string file_identity(int fd) {
 }
 
 std::optional<MappedFile> find_mapping(const void* address) {
-  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
-  std::ifstream maps("/proc/self/maps");
-  std::string line;
-  while (std::getline(maps, line)) {
-    unsigned long start = 0, end = 0, offset = 0, inode = 0;
-    int path_at = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx %*s %lx %*s %lu %n", &start, &end, &offset, &inode, &path_at) < 4) continue;
-    if (wanted < start || wanted >= end || inode == 0) continue;
-    return MappedFile{.path = line.substr(static_cast<std::size_t>(path_at)),
-                      .offset = offset + (wanted - start),
-                      .mapping = {static_cast<const std::byte*>(address) - (wanted - start), end - start},
-                      .mapping_offset = offset};
-  }
-  return std::nullopt;
+  std::optional<MappedFile> found;
+  find_mapped([&](const MappedFile& mapped) {
+    const auto distance = reinterpret_cast<std::uintptr_t>(address) -
+                          reinterpret_cast<std::uintptr_t>(mapped.mapping.data());  // wraps around for one above
+    if (distance >= mapped.mapping.size()) return false;
+    found = mapped;
+    found->offset += distance;
+    return true;
+  });
+  return found;
+}
+
+bool is_mapped(const std::string& path) {
+  return find_mapped([&](const MappedFile& mapped) { return mapped.path == path; });
 }
 
 }  // namespace artesian::ggml

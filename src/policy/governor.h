@@ -68,6 +68,7 @@ class Governor {
 
   // The first answer takes all that is there; later ones follow the facts. `now` must not go back.
   GovernorDecision decide(const GovernorFacts& facts);
+  void set_budget(std::uint64_t bytes) { settings_.budget_bytes = bytes; }
 
  private:
   bool pressed(const GovernorFacts& facts) const;

@@ -77,15 +77,10 @@ void DenseStream::read_ahead() {
   }
 }
 
-// With a second one beside it in the ring.
-bool DenseStream::may_stream(std::uint32_t tensor) const {
-  return 2 * padded_bytes(model_.tensors[tensor]) <= plan_.ring_bytes;
-}
-
 bool DenseStream::commit(std::uint32_t tensor, const Pinned& entry) {
   const std::uint64_t bytes = padded_bytes(model_.tensors[tensor]);
   const std::uint64_t cost = arena_.commit_cost(entry.base, bytes);
-  if (cost > 0 && may_commit_ && !may_commit_(cost) && may_stream(tensor)) return false;
+  if (cost > 0 && may_commit_ && !may_commit_(cost) && may_stream(plan_, bytes)) return false;
   arena_.commit(entry.base, bytes);
   return true;
 }
@@ -155,7 +150,8 @@ std::uint64_t DenseStream::shrink(std::uint64_t bytes) {
   std::uint64_t freed = 0;
   for (auto& [tensor, entry] : pinned_) {
     if (freed >= bytes) break;
-    if (!entry->started || entry->load.pending > 0 || !may_stream(tensor)) continue;
+    if (!entry->started || entry->load.pending > 0 || !may_stream(plan_, padded_bytes(model_.tensors[tensor])))
+      continue;
     freed += arena_.release(entry->base, padded_bytes(model_.tensors[tensor]));
     entry->started = false;
   }

@@ -58,7 +58,6 @@ class DenseStream {
   Pinned* pinned(std::uint32_t tensor);
   void pin_from_ring(std::uint32_t tensor, const Entry& entry);
   Result<std::byte*> acquire_pinned(std::uint32_t tensor, Pinned& pinned);
-  bool may_stream(std::uint32_t tensor) const;
   Entry* find(std::uint32_t tensor);
   Entry* push(std::uint32_t tensor, Loader::Urgency urgency);
   void make_room(std::uint32_t tensor);

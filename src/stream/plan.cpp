@@ -29,6 +29,10 @@ std::uint64_t padded_bytes(const GgufTensor& tensor) {
   return align_up(tensor.bytes, slab_page) + 2 * slab_page;
 }
 
+bool may_stream(const WeightPlan& plan, std::uint64_t padded) {
+  return 2 * padded <= plan.ring_bytes;
+}
+
 namespace {
 
 bool streams(const GgufTensor& tensor) {
@@ -96,6 +100,8 @@ class Planner {
       if (auto placed = place_experts(left); !placed) return fail(std::move(placed.error()));
     }
     plan_.arena_bytes = cursor_;
+    plan_.bookkeeping_bytes = bookkeeping();
+    plan_.least_arena_bytes = least_arena();
     return std::move(plan_);
   }
 
@@ -105,6 +111,18 @@ class Planner {
     plan.reason = std::move(reason);
     plan.engine_bytes = needs_.all;
     return plan;
+  }
+
+  // Of this very plan, however little the governor allows: a pinned tensor that the ring cannot pass stays pinned.
+  std::uint64_t least_arena() const {
+    std::uint64_t bytes = plan_.ring_bytes;
+    for (const SlabPlan& slab : plan_.slabs) bytes += slab.stride * slab.window_slots;
+    for (const ExpertLayerPlan& layer : plan_.layers) bytes += layer.slot_bytes;
+    for (const DensePlanEntry& entry : plan_.dense) {
+      const std::uint64_t padded = padded_bytes(model_.tensors[entry.tensor]);
+      if (entry.pinned && !may_stream(plan_, padded)) bytes += padded;
+    }
+    return bytes;
   }
 
   std::uint64_t bookkeeping() const { return std::min(bookkeeping_bytes, options_.budget_bytes / 8); }

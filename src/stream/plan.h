@@ -60,13 +60,18 @@ struct WeightPlan {
   std::vector<DensePlanEntry> dense;  // in order of use; empty where the engine keeps them
   std::uint64_t ring_base = 0, ring_bytes = 0;
   std::uint64_t arena_bytes = 0;
-  std::vector<std::uint32_t> kept;  // tensors left to the engine that every token uses whole
-  std::uint64_t engine_bytes = 0;   // what the weights left to the engine take
-  std::uint64_t least_budget = 0;   // below it the plan is refused
+  std::vector<std::uint32_t> kept;      // tensors left to the engine that every token uses whole
+  std::uint64_t engine_bytes = 0;       // what the weights left to the engine take
+  std::uint64_t bookkeeping_bytes = 0;  // what tables and bounce buffers take beside arena and engine
+  std::uint64_t least_arena_bytes = 0;  // what the arena takes in any case: windows, a slot a layer, the ring
+  std::uint64_t least_budget = 0;       // below it the plan is refused
 };
 
 // What a whole tensor takes where it may begin anywhere in a page and is read by whole pages.
 std::uint64_t padded_bytes(const GgufTensor& tensor);
+
+// Whether the ring takes a tensor of so many padded bytes, with a second one beside it.
+bool may_stream(const WeightPlan& plan, std::uint64_t padded);
 
 // Code::rejected when the budget is too small, with the least that works.
 Result<WeightPlan> make_plan(const GgufModel& model, const PlanOptions& options);

@@ -56,7 +56,9 @@ TEST(Plan, NeverTakesMoreThanTheBudgetAndRefusesWithTheLeast) {
     }
     ASSERT_TRUE(plan->active);
     EXPECT_GE(budget, plan->least_budget);
-    EXPECT_LE(plan->arena_bytes + plan->engine_bytes, budget);
+    EXPECT_LE(plan->arena_bytes + plan->engine_bytes + plan->bookkeeping_bytes, budget);
+    EXPECT_LE(plan->least_arena_bytes, plan->arena_bytes);
+    EXPECT_GE(plan->least_arena_bytes, plan->slabs[0].stride * plan->slabs[0].window_slots);
     for (const ExpertLayerPlan& layer : plan->layers) EXPECT_GE(layer.slots, 1U);
   }
 }

@@ -400,7 +400,7 @@ scenario_bench_weights_limits() { # where no group can be made, cases are skippe
   export FAKE_STATS='{"state":"active"}'
   # with room for what AddressSanitizer keeps of memory that was freed
   want 0 bench_weights --case first_token.900 --repeat 1 --limit 2G
-  grep -q 'model.gguf, 2.1 GB, artesian run, 16 + 1 tokens, 1 run' out || has out "skipped: no memory limit can be set here"
+  grep -q 'model.gguf, 2.15 GB, artesian run, 16 + 1 tokens, 1 run' out || has out "skipped: no memory limit can be set here"
   want 0 bench_weights --case moe.900.decode --repeat 1 --limit 2G --json
   grep -q '"bandwidth_bytes_per_second"' out || bad "no bandwidth: $(cat out)"
 }
