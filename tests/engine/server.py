@@ -8,11 +8,12 @@ on giving the same answers afterwards.
 """
 
 import concurrent.futures
+import json
 import shutil
 import sys
 
 import adapter
-from engine import Bench, Server, check, streamed
+from engine import Bench, Server, check, run, streamed
 
 MOE = ["--arch", "qwen3moe", "--type", "Q8_0"]
 MIXED = ["--arch", "qwen3moe", "--type", "mixed"]
@@ -88,12 +89,24 @@ def prefill(bench, ubatch):
 
 
 def draft(bench):
-    """Speculative decoding: two models in one process, a door for each."""
+    """Speculative decoding: two models in one process, a door for each, and one budget for both."""
     model = bench.model(*MOE)
     other = bench.model("--arch", "mixtral", "--type", "Q8_0", name="draft", seed=8)
     requests = [("/completion", completion(prompt, tokens=24, temperature=0)) for prompt in PROMPTS]
     options = ["-md", other, "--spec-type", "draft-simple", "-np", "1", "-c", "512"]
-    run_both(bench, model, 0.75, options, requests)
+    share = 1.2  # each could use nearly all of it
+    budget = int(share * model.stat().st_size)
+
+    def within_budget(server, _):
+        doors = json.loads(run([bench.artesian, "stat", "--json"]).stdout)
+        doors = [door for door in doors if door["model"] in (str(model), str(other))]
+        for door in doors:
+            print({name: door[name] for name in ("state", "model", "budget_bytes", "committed_bytes")})
+        check([door["state"] for door in doors] == ["active", "active"], f"not two open doors: {doors}")
+        check(sum(door["budget_bytes"] for door in doors) <= budget, "together they may take more than the budget")
+        check(sum(door["committed_bytes"] for door in doors) <= budget, "together they take more than the budget")
+
+    run_both(bench, model, share, options, requests, then=within_budget)
 
 
 def lora(bench):
