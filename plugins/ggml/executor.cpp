@@ -122,8 +122,9 @@ Status Executor::flush() {
     for (std::size_t i = first; i < last; ++i) engine_.graph_add_node(graph_, &batch_[i].node);
     status = engine_.graph_compute(delegate_, graph_);
   }
-  if (status == status_success) {
-    for (const Item& item : batch_) put_back(item);
+  for (const Item& item : batch_) {
+    if (status == status_success) put_back(item);
+    if (item.dense_held != nullptr) item.dense_held->door->dense().release(item.dense_held->tensor);
   }
   batch_.clear();
   if (door != nullptr) door->count_compute(door->clock().now() - start);
@@ -132,18 +133,24 @@ Status Executor::flush() {
 
 Status Executor::run_dense(Tensor* node, Binding& binding) {
   if (const Status status = finish_pending(); status != status_success) return status;
-  if (const Status status = flush(); status != status_success) return status;
   Door& door = *binding.door;
+  DenseStream& dense = door.dense();
+  door.loader().poll();
+  // One call of the engine's for as many nodes as can be: each costs its threads a meeting.
+  const bool joins = elements(node) / node->ne[0] <= few_tokens && !binding.expert && dense.at_hand(binding.tensor) &&
+                     std::ranges::none_of(batch_, [&](const Item& item) { return item.dense_held == &binding; });
+  if (!joins) {
+    if (const Status status = flush(); status != status_success) return status;
+  }
   if (binding.expert) {  // an expert tensor used in a way we do not know: as it lies in the mapped file
     add_over(node, node->src[0]->data);
     return flush();
   }
-  const auto bytes = door.dense().acquire(binding.tensor);
+  const auto bytes = dense.acquire(binding.tensor);
   if (!bytes) return refuse(door, bytes.error());
-  add_over(node, *bytes + (node->src[0]->view_src != nullptr ? node->src[0]->view_offs : 0));
-  const Status status = flush();
-  door.dense().release(binding.tensor);
-  return status;
+  Item& item = add_over(node, *bytes + (node->src[0]->view_src != nullptr ? node->src[0]->view_offs : 0));
+  item.dense_held = &binding;
+  return status_success;
 }
 
 Status Executor::read_ids(const Tensor* node, const Binding& binding, std::vector<ExpertIndex>& ids) {

@@ -36,7 +36,8 @@ class Executor {
     Tensor* target = nullptr;
     // Whose window slots are free when it is computed.
     const Binding* binding = nullptr;
-    std::vector<std::size_t> experts;  // indices into the route's
+    std::vector<std::size_t> experts;     // indices into the route's
+    const Binding* dense_held = nullptr;  // whose weights may be read over then
   };
   struct Pending {  // a node of experts of which some have not arrived
     Tensor* node = nullptr;

@@ -114,6 +114,17 @@ Result<std::byte*> DenseStream::acquire_pinned(std::uint32_t tensor, Pinned& pin
   return place(tensor, pinned.base);
 }
 
+bool DenseStream::at_hand(std::uint32_t tensor) {
+  if (const auto pin = pinned_.find(tensor); pin != pinned_.end() && pin->second->started) {
+    return pin->second->load.ready();
+  }
+  const Entry* entry = find(tensor);
+  if (entry == nullptr || !entry->load.ready()) return false;
+  std::uint64_t bytes = entry->end - entry->at;
+  for (const auto& other : ring_) bytes += other->acquired && !other->consumed ? other->end - other->at : 0;
+  return bytes <= plan_.ring_bytes / 4;
+}
+
 Result<std::byte*> DenseStream::acquire(std::uint32_t tensor) {
   if (Pinned* const entry = pinned(tensor); entry != nullptr) return acquire_pinned(tensor, *entry);
   if (last_used_ != ~0U) next_[last_used_] = tensor;
@@ -130,6 +141,7 @@ Result<std::byte*> DenseStream::acquire(std::uint32_t tensor) {
     entry->consumed = true;
     return fail(std::move(arrived.error()));
   }
+  entry->acquired = true;
   pin_from_ring(tensor, *entry);
   return place(tensor, plan_.ring_base + entry->at);
 }

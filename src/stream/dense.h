@@ -30,7 +30,11 @@ class DenseStream {
   DenseStream(const GgufModel& model, const WeightPlan& plan, Arena& arena, Loader& loader,
               std::function<bool(std::uint64_t bytes)> may_commit);
 
-  // The tensor's bytes, whole and in place until release(); waits for them.
+  // Whether acquire() would not wait, and others may stay acquired meanwhile: a quarter of the ring at most, so that
+  // there is room to read ahead.
+  bool at_hand(std::uint32_t tensor);
+  // The tensor's bytes, whole and in place until release(); waits for them. Several may be acquired at once, each once,
+  // as long as they were at hand.
   Result<std::byte*> acquire(std::uint32_t tensor);
   void release(std::uint32_t tensor);
 
@@ -50,7 +54,7 @@ class DenseStream {
   struct Entry {
     std::uint32_t tensor = 0;
     std::uint64_t at = 0, end = 0;  // bytes of the ring
-    bool consumed = false;
+    bool acquired = false, consumed = false;
     Load load;
   };
 

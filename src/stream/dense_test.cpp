@@ -70,6 +70,43 @@ TEST(Dense, GivesTheRightBytesPassAfterPass) {
   rig.loader.drain();
 }
 
+// As many as are at hand are held at once; what they hold must stay until it is released, whatever is read meanwhile.
+TEST(Dense, WhatIsHeldStays) {
+  World world;
+  world.plan.ring_bytes *= 6;
+  world.plan.arena_bytes += world.plan.ring_bytes;
+  std::size_t held_most = 0, streamed_most = 0;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    Rig rig(world, {.seed = seed, .hold_max = 3}, {});
+    std::vector<std::pair<std::uint32_t, const std::byte*>> held;
+    const auto release_all = [&] {
+      std::size_t streamed = 0;
+      for (const auto& [tensor, bytes] : held) {
+        const GgufTensor& facts = world.model.tensors[tensor];
+        EXPECT_TRUE(std::equal(bytes, bytes + facts.bytes, world.bytes.data() + facts.offset)) << "tensor " << tensor;
+        rig.stream.release(tensor);
+        streamed += tensor % 3 != 0 ? 1 : 0;
+      }
+      held_most = std::max(held_most, held.size());
+      streamed_most = std::max(streamed_most, streamed);
+      held.clear();
+    };
+    for (std::uint32_t use = 0; use < 20 * tensors; ++use) {
+      const std::uint32_t tensor = use % tensors;
+      if (tensor == 0) release_all();
+      rig.loader.poll();
+      if (!rig.stream.at_hand(tensor)) release_all();
+      const auto there = rig.stream.acquire(tensor);
+      ASSERT_TRUE(there);
+      held.emplace_back(tensor, *there);
+    }
+    release_all();
+    rig.loader.drain();
+  }
+  EXPECT_GT(held_most, 2U);
+  EXPECT_GT(streamed_most, 1U);
+}
+
 TEST(Dense, ReadsWhatIsPinnedOnce) {
   World world;
   Rig rig(world, {}, {});

@@ -7,9 +7,10 @@ temperature and a fixed seed; the door must really have read from the device, or
 thread: two that wait for each other in a loop take minutes on a machine that does something else as well.
 """
 
+import os
 import sys
 
-from engine import ATTEMPTS, Bench, check, cut_short, run, said, streamed
+from engine import ATTEMPTS, Bench, check, cut_short, run, said, skip, streamed
 
 PROMPT = "Once upon a time there was a river that ran under the sand, and nobody knew where its water came from."
 QWEN = ["--arch", "qwen3moe", "--type", "Q8_0"]
@@ -42,6 +43,10 @@ CASES = {
 
 def main():
     options, share, more, streams = CASES[sys.argv[1]]
+    if sys.argv[4:] == ["loadable"]:
+        if "ARTESIAN_ENGINE_LOADABLE_BIN" not in os.environ:
+            skip("ARTESIAN_ENGINE_LOADABLE_BIN is not set: a second engine, with loadable backends, is installed by ./test --full")
+        os.environ["ARTESIAN_ENGINE_BIN"] = os.environ["ARTESIAN_ENGINE_LOADABLE_BIN"]
     with Bench.open(*sys.argv[2:4]) as bench:
         model = bench.model(*options) if options else bench.real
         engine = [bench.program("llama-completion"), "-m", model, "-p", PROMPT, "-n", "24", "--temp", "0.8", "--seed", "1",
