@@ -87,21 +87,22 @@ class Measurement {
       return fail(Code::invalid, "a store of {} has no room for blocks of {}", format_size(options_.bytes),
                   format_size(bytes));
     StoreCase put{.put = true, .block_bytes = bytes, .depth = put_depth};
+    put.peers.resize(options_.peers.size());
     for (unsigned round = 0; round < options_.rounds; ++round) {
       step(fmt::format("writing blocks of {}", format_size(bytes)));
       if (auto did = puts(*pattern, bytes, there, put, report); !did) return did;
     }
     report.cases.push_back(std::move(put));
-    if (options_.peers) {
+    if (options_.files) {
       if (auto did = with_threads(
               [&](Executor& e) { return file_puts(folder_ + "/files", *pattern, there, put_depth, e, clock_); });
           !did) {
         return fail(std::move(did.error()));
       }
-      if (auto did = rocksdb(true, bytes, there, put_depth, nullptr, report); !did) return did;
     }
     for (const std::uint32_t depth : options_.depths) {
       StoreCase get{.block_bytes = bytes, .depth = depth};
+      get.peers.resize(options_.peers.size());
       for (unsigned round = 0; round < options_.rounds; ++round) {
         step(fmt::format("reading blocks of {} at depth {}", format_size(bytes), depth));
         if (auto did = gets(*pattern, bytes, there, get, report); !did) return did;
@@ -110,29 +111,31 @@ class Measurement {
     }
     std::error_code error;
     fs::remove_all(folder_ + "/files", error);
-    fs::remove_all(rocksdb_folder(), error);
+    for (std::size_t peer = 0; peer < options_.peers.size(); ++peer) fs::remove_all(peer_folder(peer), error);
     return {};
   }
 
-  std::string rocksdb_folder() const { return folder_ + "/rocksdb"; }
+  std::string peer_folder(std::size_t peer) const { return fmt::format("{}/peer{}", folder_, peer); }
 
-  // Puts are into an empty one.
-  Status rocksdb(bool put, std::uint64_t bytes, std::uint64_t count, std::uint32_t depth,
-                 std::vector<StoreSample>* into, StoreBenchReport& report) {
-    if (options_.rocksdb.empty()) return {};
-    std::error_code error;
-    if (put) fs::remove_all(rocksdb_folder(), error);
-    const auto ran = peer_run({.program = options_.rocksdb,
-                               .folder = rocksdb_folder(),
-                               .put = put,
-                               .block_bytes = bytes,
-                               .count = count,
-                               .depth = depth,
-                               .seconds = options_.seconds},
-                              clock_);
-    if (!ran) return fail(ran.error());
-    if (into != nullptr) into->push_back(ran->sample);
-    report.peers_wrong += ran->wrong + ran->missing;
+  // Puts are into an empty one; gets are of what was put last.
+  Status peers(bool put, std::uint64_t count, StoreCase& into, StoreBenchReport& report) {
+    for (std::size_t peer = 0; peer < options_.peers.size(); ++peer) {
+      if (options_.peers[peer].command.empty()) continue;
+      std::error_code error;
+      if (put) fs::remove_all(peer_folder(peer), error);
+      const auto ran = peer_run({.command = options_.peers[peer].command,
+                                 .folder = peer_folder(peer),
+                                 .put = put,
+                                 .block_bytes = into.block_bytes,
+                                 .count = count,
+                                 .depth = into.depth,
+                                 .seconds = options_.seconds},
+                                clock_);
+      if (!ran) return fail(ran.error());
+      into.peers[peer].push_back(ran->sample);
+      report.peers[peer].wrong += ran->wrong;
+      report.peers[peer].missing += ran->missing;
+    }
     return {};
   }
 
@@ -162,7 +165,7 @@ class Measurement {
     auto drive = drive_alone(run, clock_);
     if (!drive) return fail(std::move(drive.error()));
     into.drive.push_back(*drive);
-    if (options_.peers) {
+    if (options_.files) {
       std::error_code error;
       fs::remove_all(folder_ + "/files", error);
       auto tally = with_threads([&](Executor& e) {
@@ -172,9 +175,8 @@ class Measurement {
       });
       if (!tally) return fail(std::move(tally.error()));
       into.files.push_back(tally->sample());
-      if (auto did = rocksdb(true, bytes, there, put_depth, &into.rocksdb, report); !did) return did;
     }
-    return {};
+    return peers(true, there, into, report);
   }
 
   Status gets(const BlockPattern& pattern, std::uint64_t bytes, std::uint64_t there, StoreCase& into,
@@ -203,15 +205,15 @@ class Measurement {
     // Headers are no use to anybody, but the drive moved them.
     drive->bytes_per_second *= static_cast<double>(bytes) / static_cast<double>(run.request_bytes);
     into.drive.push_back(*drive);
-    if (options_.peers) {
+    if (options_.files) {
       auto files_tally = with_threads([&](Executor& e) {
         return file_gets(folder_ + "/files", pattern, bytes, there, into.depth, options_.seconds, e, clock_);
       });
       if (!files_tally) return fail(std::move(files_tally.error()));
       into.files.push_back(files_tally->sample());
-      if (auto did = rocksdb(false, bytes, there, into.depth, &into.rocksdb, report); !did) return did;
+      report.files_wrong += files_tally->wrong;
     }
-    return {};
+    return peers(false, there, into, report);
   }
 
   // Reads of 128 KiB alone, and while puts go on without end.
@@ -286,6 +288,7 @@ Result<StoreBenchReport> measure_store(const StoreBenchOptions& options, const C
   auto scratch = ScratchFolder::make(options.folder);
   if (!scratch) return fail(std::move(scratch.error()));
   StoreBenchReport report{.drive_by = options.fio.empty() ? "our own loop" : "fio"};
+  for (const StorePeer& peer : options.peers) report.peers.push_back({.name = peer.name});
   Measurement measurement(options, clock, scratch->path());
   if (auto done = measurement.all(report); !done) return fail(std::move(done.error()));
   return report;

