@@ -209,17 +209,32 @@ bool is_ours(const Buffer* buffer) {
   return buffer != nullptr && buffer->type == plugin().type();
 }
 
+// What lies between a dense model's products and is the CPU backend's to compute: it comes with them, since every
+// change of backends costs the threads a meeting. In engines with a GPU that stays the scheduler's to decide.
+bool joins_products(const Device* device, const Tensor* op) {
+  const Engine& engine = plugin().engine;
+  const bool between = engine.op_joins[static_cast<std::size_t>(op->op) % engine.op_joins.size()];
+  if (!(between || op->op == engine.op_mul_mat) || device != &plugin().compute_device || !engine.cpu_alone ||
+      !dense_door_at_work()) {
+    return false;
+  }
+  for (const Tensor* source : op->src) {
+    if (source != nullptr && is_ours(buffer_of(source))) return false;
+  }
+  return engine.dev_supports_op(engine.cpu_device, op);
+}
+
 // Matrix products whose weight lies with us and that the CPU backend can compute. While a model is loaded the engine
 // asks with a dummy buffer of ours: then the plan decides.
-bool supports_op(Device*, const Tensor* op) {
+bool supports_op(Device* device, const Tensor* op) {
   const Engine& engine = plugin().engine;
   if (engine.op_computes_nothing[static_cast<std::size_t>(op->op) % engine.op_computes_nothing.size()]) {
     return is_ours(buffer_of(op));
   }
-  if (op->op != engine.op_mul_mat && op->op != engine.op_mul_mat_id) return false;
+  if (op->op != engine.op_mul_mat && op->op != engine.op_mul_mat_id) return joins_products(device, op);
   const Tensor* weights = op->src[0];
   Buffer* buffer = buffer_of(weights);
-  if (!is_ours(buffer)) return false;
+  if (!is_ours(buffer)) return joins_products(device, op);
   for (int i = 1; i < src_max; ++i) {
     if (op->src[i] != nullptr && is_ours(buffer_of(op->src[i]))) return false;
   }

@@ -23,6 +23,8 @@ constexpr Nanos publish_interval = std::chrono::milliseconds(200);
 constexpr std::uint64_t large_pages_bytes_min = 64 * MiB;  // a smaller arena would be taken by a few of them
 constexpr Nanos files_interval = std::chrono::milliseconds(100);
 
+std::atomic<int> dense_doors{0};  // that hold weights, and no experts
+
 void say(const std::string& sentence) {
   std::fprintf(stderr, "artesian: %s\n", sentence.c_str());
 }
@@ -164,12 +166,14 @@ std::uint64_t Door::engine_will_take(Nanos now, std::uint64_t others) {
 
 void Door::enter() {
   const std::lock_guard lock(mutex);
-  ++buffers_;
+  if (buffers_++ == 0 && plan_.layers.empty()) ++dense_doors;
 }
 
 void Door::leave() {
   const std::lock_guard lock(mutex);
-  if (--buffers_ == 0 && device_ != nullptr) close();
+  if (--buffers_ > 0) return;
+  if (plan_.layers.empty()) --dense_doors;
+  if (device_ != nullptr) close();
 }
 
 void Door::close() {
@@ -458,6 +462,10 @@ Door* find_door(const std::string& path, const Settings& settings, const std::st
   list.doors.push_back(std::move(door));
   if (!list.doors.back()->active()) list.doors.back()->divide_budget();
   return list.doors.back().get();
+}
+
+bool dense_door_at_work() {
+  return dense_doors > 0;
 }
 
 void publish_doors() {

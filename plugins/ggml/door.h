@@ -151,6 +151,9 @@ class Door {
 // nullptr where the file is not a model we can read.
 Door* find_door(const std::string& path, const Settings& settings, const std::string& engine);
 
+// Are weights of a model without experts bound to a door now?
+bool dense_door_at_work();
+
 // The last figures of every door, for whoever reads them after the program has ended.
 void publish_doors();
 

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -10,7 +12,11 @@ namespace artesian::ggml {
 namespace {
 
 constexpr std::size_t tensor_object_bytes = 32;  // what ggml_tensor_overhead adds to the tensor itself
-constexpr int op_numbers = 80;  // fewer than any known engine has: ggml_op_name does not check its argument
+constexpr std::array<std::string_view, 5> views = {"NONE", "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"};
+// Attention in one operator is not among them: the engine gives it up where it is not computed by the layer's device.
+constexpr std::array<std::string_view, 14> between = {"ADD",  "SUB", "MUL",   "DIV",      "SCALE", "NORM", "RMS_NORM",
+                                                      "ROPE", "GLU", "UNARY", "SOFT_MAX", "CPY",   "CONT", "SET_ROWS"};
+constexpr int op_numbers = 101;  // no more than any known engine has: ggml_op_name does not check its argument
 
 // ggml's libraries may have been opened with local visibility, out of reach of the default search.
 void* find_symbol(const char* name) {
@@ -56,6 +62,11 @@ Status find_cpu(Engine& engine) {
   for (std::size_t i = 0; i < reg_count(); ++i) {
     Reg* reg = reg_get(i);
     engine.api_version = reg->api_version;
+    for (std::size_t k = 0; k < reg->table.get_device_count(reg); ++k) {
+      Device* device = reg->table.get_device(reg, k);
+      const DeviceType type = device->table.get_type(device);
+      engine.cpu_alone = engine.cpu_alone && (type == device_cpu || type == device_accel);
+    }
     if (std::strcmp(reg->table.get_name(reg), "CPU") != 0 || reg->table.get_device_count(reg) == 0) continue;
     engine.cpu_reg = reg;
     engine.cpu_device = reg->table.get_device(reg, 0);
@@ -103,8 +114,9 @@ Result<Engine> find_engine() {
   }
   for (int op = 0; op < op_numbers; ++op) {
     const std::string_view name = engine.op_name(op);
-    engine.op_computes_nothing[static_cast<std::size_t>(op)] =
-        name == "NONE" || name == "VIEW" || name == "RESHAPE" || name == "PERMUTE" || name == "TRANSPOSE";
+    const auto number = static_cast<std::size_t>(op);
+    engine.op_computes_nothing[number] = std::ranges::find(views, name) != views.end();
+    engine.op_joins[number] = std::ranges::find(between, name) != between.end();
     if (name == "MUL_MAT") engine.op_mul_mat = op;
     if (name == "MUL_MAT_ID") engine.op_mul_mat_id = op;
   }

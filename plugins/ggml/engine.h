@@ -34,7 +34,10 @@ struct Engine {
   void (*set_abort_callback)(Backend*, bool (*)(void*), void*) = nullptr;
 
   int op_mul_mat = -1, op_mul_mat_id = -1;
-  std::array<bool, 256> op_computes_nothing{};  // NONE and views, by operator number
+  // By operator number.
+  std::array<bool, 256> op_computes_nothing{};  // NONE and views
+  std::array<bool, 256> op_joins{};             // what lies between products, and may be computed along with them
+  bool cpu_alone = true;                        // no GPU or other device with memory of its own
 };
 
 // Looks everything up in what is loaded. Code::rejected, in one clear sentence, for an engine that we do not know.

@@ -9,7 +9,7 @@
 namespace artesian::ggml {
 namespace {
 
-constexpr std::size_t graph_nodes_max = 64;
+constexpr std::size_t graph_nodes_max = 256;
 constexpr std::int64_t few_tokens = 16;              // up to here a node's compute is shorter than what is in flight
 constexpr std::size_t guess_tokens_max = 4;          // more tokens want more experts than idle time can bring
 constexpr std::uint64_t piece_bytes_min = 2U << 20;  // of weights; less is not worth a call of its own
@@ -63,7 +63,7 @@ Status Executor::run(Graph* graph) {
     Binding* binding = product && node->src[0]->buffer != nullptr ? binding_of(node->src[0]) : nullptr;
     if (elements(node) == 0 || engine_.op_computes_nothing[static_cast<std::size_t>(node->op)]) continue;
     if (binding == nullptr || binding->door == nullptr) {
-      if (const Status status = finish_pending(); status != status_success) return status;
+      if (const Status status = make_way(false); status != status_success) return status;
       add(node);
       continue;
     }
@@ -72,7 +72,7 @@ Status Executor::run(Graph* graph) {
     if (timed_ != binding->door) {
       timed_ = binding->door;
       if (auto opened = binding->door->open(); !opened) return refuse(*binding->door, opened.error());
-      if (batch_.empty()) binding->door->govern(static_cast<std::uint64_t>(tokens));
+      if (std::ranges::none_of(batch_, &Item::holds_weights)) binding->door->govern(static_cast<std::uint64_t>(tokens));
     }
     binding->door->loader().set_long_computes(node->src[1]->ne[1] * node->src[1]->ne[2] > few_tokens);
     const bool expert = binding->expert && node->op == engine_.op_mul_mat_id && node->src[0]->view_src == nullptr;
@@ -132,7 +132,7 @@ Status Executor::flush() {
 }
 
 Status Executor::run_dense(Tensor* node, Binding& binding) {
-  if (const Status status = finish_pending(); status != status_success) return status;
+  if (const Status status = make_way(false); status != status_success) return status;
   Door& door = *binding.door;
   DenseStream& dense = door.dense();
   door.loader().poll();
@@ -151,6 +151,18 @@ Status Executor::run_dense(Tensor* node, Binding& binding) {
   Item& item = add_over(node, *bytes + (node->src[0]->view_src != nullptr ? node->src[0]->view_offs : 0));
   item.dense_held = &binding;
   return status_success;
+}
+
+// Before a node joins the batch. Ids and rows of experts are read when their node joins, so all else is computed by
+// then; and what reads an experts' node wants all of its rows put back.
+Status Executor::make_way(bool for_experts) {
+  if (!for_experts) {
+    if (const Status status = finish_pending(); status != status_success) return status;
+  }
+  const auto in_the_way = [&](const Item& item) {
+    return for_experts ? item.binding == nullptr : item.target != nullptr;
+  };
+  return std::ranges::any_of(batch_, in_the_way) ? flush() : status_success;
 }
 
 Status Executor::read_ids(const Tensor* node, const Binding& binding, std::vector<ExpertIndex>& ids) {
@@ -234,6 +246,7 @@ void Executor::speculate(const Binding& binding) {
 
 Status Executor::run_experts(Tensor* node, Binding& binding) {
   std::vector<ExpertIndex> ids;
+  if (const Status status = make_way(true); status != status_success) return status;
   if (const Status status = read_ids(node, binding, ids); status != status_success) return status;
   if (route_.door != binding.door || route_.layer != binding.layer || route_.ids != ids) {
     if (const Status status = finish_pending(); status != status_success) return status;

@@ -38,6 +38,7 @@ class Executor {
     const Binding* binding = nullptr;
     std::vector<std::size_t> experts;     // indices into the route's
     const Binding* dense_held = nullptr;  // whose weights may be read over then
+    bool holds_weights() const { return binding != nullptr || dense_held != nullptr; }
   };
   struct Pending {  // a node of experts of which some have not arrived
     Tensor* node = nullptr;
@@ -63,6 +64,7 @@ class Executor {
 
   Status run_dense(Tensor* node, Binding& binding);
   Status run_experts(Tensor* node, Binding& binding);
+  Status make_way(bool for_experts);
   Status read_ids(const Tensor* node, const Binding& binding, std::vector<ExpertIndex>& ids);
   void route(const Tensor* node, const Binding& binding, std::vector<ExpertIndex> ids);
   void guess(const Tensor* node, const Binding& binding);
