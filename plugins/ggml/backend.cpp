@@ -267,9 +267,22 @@ void backend_free(Backend* backend) {
   delete backend;
 }
 
+// The threads that the user wants (their processors, priority, how long they poll): the engine hands them to its CPU
+// backend before each graph, in the thread that computes it, and ours compute with them, too.
+thread_local void* threadpool = nullptr;
+
+void set_threadpool(Backend* cpu_backend, void* pool) {
+  threadpool = pool;
+  plugin().engine.set_threadpool(cpu_backend, pool);
+}
+
 Status graph_compute(Backend* backend, Graph* graph) {
   try {
-    return static_cast<Executor*>(backend->context)->run(graph);
+    Executor& executor = *static_cast<Executor*>(backend->context);
+    if (plugin().engine.set_threadpool != nullptr && executor.delegate() != nullptr) {
+      plugin().engine.set_threadpool(executor.delegate(), threadpool);
+    }
+    return executor.run(graph);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "artesian: %s; this batch is given up\n", error.what());
     return status_failed;
@@ -358,6 +371,9 @@ void* reg_proc_address(Reg*, const char* name) {
 // too.
 void* cpu_proc_address(Reg* reg, const char* name) {
   if (std::strcmp(name, "ggml_backend_dev_get_extra_bufts") == 0 && loading_door() != nullptr) return nullptr;
+  if (plugin().engine.set_threadpool != nullptr && std::strcmp(name, "ggml_backend_cpu_set_threadpool") == 0) {
+    return reinterpret_cast<void*>(set_threadpool);
+  }
   return plugin().cpu_get_proc_address(reg, name);
 }
 

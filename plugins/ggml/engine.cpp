@@ -121,6 +121,7 @@ Result<Engine> find_engine() {
     if (name == "MUL_MAT_ID") engine.op_mul_mat_id = op;
   }
   ask_reg(engine.set_n_threads, engine.cpu_reg, "ggml_backend_set_n_threads");
+  ask_reg(engine.set_threadpool, engine.cpu_reg, "ggml_backend_cpu_set_threadpool");
   ask_reg(engine.set_abort_callback, engine.cpu_reg, "ggml_backend_set_abort_callback");
   return engine;
 }

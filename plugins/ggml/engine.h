@@ -31,6 +31,7 @@ struct Engine {
   Tensor* (*graph_node)(Graph*, int) = nullptr;
   Buffer* (*buffer_init)(BufferType*, BufferTable, void*, std::size_t) = nullptr;
   void (*set_n_threads)(Backend*, int) = nullptr;
+  void (*set_threadpool)(Backend*, void*) = nullptr;
   void (*set_abort_callback)(Backend*, bool (*)(void*), void*) = nullptr;
 
   int op_mul_mat = -1, op_mul_mat_id = -1;
