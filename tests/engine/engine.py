@@ -91,21 +91,27 @@ def streamed(lines):
     return bool(lines) and " read at " in lines[-1]
 
 
-class Server:
-    """llama-server on a free port of this machine, ready; ended (SIGTERM) and waited for at the end."""
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
-    def __init__(self, command, options, log):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.log = log
+
+class Server:
+    """A server of HTTP, as llama-server, on a free port of this machine, ready; ended (SIGTERM) and waited for at the end."""
+
+    READY = ("/health", lambda _: True)
+    HTTP = "--"  # what its options of address and port begin with
+
+    def __init__(self, command, options, log, env=None):
+        self.port, self.log = free_port(), log
+        listen = [f"{self.HTTP}host", "127.0.0.1", f"{self.HTTP}port", self.port]
         with open(log, "wb") as out:
             self.process = subprocess.Popen(
-                [str(word) for word in [*command, *options, "--host", "127.0.0.1", "--port", self.port]],
-                stdout=out, stderr=subprocess.STDOUT)
+                [str(word) for word in [*command, *options, *listen]], stdout=out, stderr=subprocess.STDOUT, env=env)
 
     def __enter__(self):
-        self.wait_for("/health", lambda _: True)
+        self.wait_for(*self.READY)
         return self
 
     def wait_for(self, path, is_so):

@@ -5,10 +5,14 @@ a minute of imports and nothing else; its process group is the pid's. In it are 
 compute (so that bits are repeated); with "processes": true the latter two are processes of their own, as vLLM starts them by default.
 
 A job: {"model": folder, "transfer": kv_transfer_config or null, "more": {engine arguments}, "processes": bool, "questions": [...]};
-a question: {"start": n, "count": n (of the licence's tokens), "answer": tokens, "salt": text}; {"together": [questions]}; or
-{"do": "reset", "connector": bool}, which empties the engine's own prefix cache, and resets the connector, too. An answer: {"ids": [...], "cached": tokens that were not computed, "seconds": until the last of them}.
+a question: {"start": n, "count": n (of the licence's tokens), "answer": tokens, "salt": text, "adapter": folder}; {"together": [questions]};
+or something to do: {"do": "reset", "connector": bool} empties the engine's own prefix cache, and resets the connector, too; {"do": "abort",
+"steps": n, ...} asks a question and aborts it after n steps of the engine; {"do": "count"} answers with what ArtesianConnector counts;
+{"do": "soak", "seconds": n, "bytes": n, "questions": [...]} asks them in turn, each with an empty prefix cache, for so long and until so much was stored,
+and answers with a list. An answer: {"ids": [...], "cached": tokens that were not computed, "seconds": until the last of them}.
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -29,6 +33,7 @@ import vllm  # noqa: E402
 import vllm.v1.engine.core  # noqa: E402
 import vllm.v1.worker.cpu_worker  # noqa: E402, F401
 import vllm.model_executor.models.llama  # noqa: E402, F401
+from vllm.lora.request import LoRARequest  # noqa: E402
 
 
 def prompt(text: list[int], question: dict) -> vllm.TokensPrompt:
@@ -39,26 +44,65 @@ def prompt(text: list[int], question: dict) -> vllm.TokensPrompt:
     return made
 
 
+def settings_of(question: dict) -> vllm.SamplingParams:
+    return vllm.SamplingParams(max_tokens=question.get("answer", 1), temperature=0, ignore_eos=True)
+
+
+def reset(engine: vllm.LLM, text: list[int], question: dict) -> dict:
+    engine.reset_prefix_cache(reset_connector=question["connector"])
+    return {}
+
+
+def abort(engine: vllm.LLM, text: list[int], question: dict) -> dict:
+    inner = engine.llm_engine
+    name = inner.add_request(f"aborted after {question['steps']}", prompt(text, question), settings_of(question))
+    for _ in range(question["steps"]):
+        inner.step()
+    inner.abort_request([name], internal=True)
+    while inner.has_unfinished_requests():
+        inner.step()
+    return {}
+
+
+def counted(engine: vllm.LLM) -> dict:
+    name = "vllm:artesian_"
+    return {each.name.removeprefix(name): each.value for each in engine.get_metrics() if each.name.startswith(name)}
+
+
+def soak(engine: vllm.LLM, text: list[int], question: dict) -> list[dict]:
+    begun, answers = time.monotonic(), []
+    for each in itertools.cycle(question["questions"]):
+        engine.reset_prefix_cache()
+        status = pathlib.Path("/proc/self/status").read_text()
+        memory = int(status.split("VmRSS:")[1].split()[0]) << 10
+        answers.append(ask(engine, text, each) | {"start": each["start"], "memory": memory})
+        if time.monotonic() - begun > question["seconds"] and counted(engine)["bytes_stored"] > question["bytes"]:
+            return answers
+
+
+DO = {"reset": reset, "abort": abort, "count": lambda engine, text, question: counted(engine), "soak": soak}
+
+
 def ask(engine: vllm.LLM, text: list[int], question: dict) -> dict | list[dict]:
-    if question.get("do") == "reset":
-        engine.reset_prefix_cache(reset_connector=question["connector"])
-        return {}
+    if "do" in question:
+        return DO[question["do"]](engine, text, question)
     together = question.get("together", [question])
-    settings = [vllm.SamplingParams(max_tokens=each.get("answer", 1), temperature=0, ignore_eos=True) for each in together]
+    settings = [settings_of(each) for each in together]
     begun = time.monotonic()
-    said = engine.generate([prompt(text, each) for each in together], settings, use_tqdm=False)
+    adapters = [LoRARequest("adapter", 1, each["adapter"]) if "adapter" in each else None for each in together]
+    said = engine.generate([prompt(text, each) for each in together], settings, use_tqdm=False, lora_request=adapters)
     seconds = time.monotonic() - begun
     answers = [{"ids": list(one.outputs[0].token_ids), "cached": one.num_cached_tokens, "seconds": seconds} for one in said]
     return answers if "together" in question else answers[0]
 
 
 def answers(job: dict) -> list[dict]:
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(job["processes"]))
+    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": str(int(job["processes"])), **job["environment"]}
     engine = vllm.LLM(job["model"], kv_transfer_config=job["transfer"], enforce_eager=True, max_model_len=2048, max_num_seqs=4,
                       seed=1, **job["more"])
     text = engine.get_tokenizer().encode(TEXT.read_text())
-    # What the first forward of a process pays is not what is measured.
-    engine.generate(vllm.TokensPrompt(prompt_token_ids=text[-40:]), vllm.SamplingParams(max_tokens=4), use_tqdm=False)
+    # What the first forward of a process pays is not what is measured, nor what the first one of so many tokens pays.
+    engine.generate(vllm.TokensPrompt(prompt_token_ids=text[-job["warm"]:]), vllm.SamplingParams(max_tokens=4), use_tqdm=False)
     return [ask(engine, text, question) for question in job["questions"]]
 
 

@@ -9,24 +9,14 @@ with those of the same engine by itself when as many tokens are in its own prefi
 import json
 import os
 import pathlib
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 
-from engine import check, skip
+from engine import Server, check, free_port, skip
 from vllm_cases import BLOCK, HIT, QUESTION, Vllm, bytes_of_records, spoil
 
 PROMPTS = 8
-
-
-def free_port():
-    with socket.socket() as opened:
-        opened.bind(("localhost", 0))
-        return opened.getsockname()[1]
 
 
 def plugin(path, model):
@@ -34,40 +24,19 @@ def plugin(path, model):
             "adapter_params": {"path": str(path), "capacity": "1G", "model": str(model)}}
 
 
-class Server:
+class Lmcache(Server):
     """`lmcache server` with one L2 adapter."""
 
+    READY = ("/status", lambda status: status["is_healthy"])
+    HTTP = "--http-"
+
     def __init__(self, spec, log):
-        self.port, self.http = free_port(), free_port()
-        environment = os.environ | {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1"}
+        self.engines = free_port()
         command = [
-            os.environ["ARTESIAN_LMCACHE_PYTHON"], "-m", "lmcache.cli.main", "server", "--port", self.port, "--http-port", self.http,
-            "--chunk-size", BLOCK, "--l1-size-gb", 1, "--l1-init-size-gb", 1, "--no-l1-use-lazy", "--eviction-policy", "LRU",
-            "--max-workers", 1, "--supported-transfer-mode", "auto", "--l2-adapter", json.dumps(spec)]
-        self.log = log
-        with open(log, "ab") as opened:
-            self.process = subprocess.Popen([str(word) for word in command], env=environment, stdout=opened, stderr=opened)
-
-    def __enter__(self):
-        self.until("starts", lambda status: status["is_healthy"])
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(60)
-
-    def until(self, what, holds):
-        """Waits for the server to say so. Nothing else tells when it is there, and when L2 has what L1 has."""
-        end = time.monotonic() + 120
-        while time.monotonic() < end and self.process.poll() is None:
-            try:
-                with urllib.request.urlopen(f"http://localhost:{self.http}/status", timeout=10) as said:
-                    if holds(json.load(said)):
-                        return
-            except OSError:
-                pass
-            time.sleep(0.2)
-        sys.exit(f"lmcache server: {what} not within two minutes:\n{pathlib.Path(self.log).read_text(errors='replace')[-4000:]}")
+            os.environ["ARTESIAN_LMCACHE_PYTHON"], "-m", "lmcache.cli.main", "server", "--port", self.engines, "--chunk-size", BLOCK,
+            "--l1-size-gb", 1, "--l1-init-size-gb", 1, "--no-l1-use-lazy", "--eviction-policy", "LRU", "--max-workers", 1,
+            "--supported-transfer-mode", "auto", "--l2-adapter", json.dumps(spec)]
+        super().__init__(command, [], log, os.environ | {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1"})
 
     def stored(self, count):
         """Until that many chunks are in L1 and none of them is on its way to L2."""
@@ -75,14 +44,14 @@ class Server:
             stores = status["storage_manager"]["store_controllers"].values()
             idle = all(each["pending_keys_count"] == 0 and each["in_flight_task_count"] == 0 for each in stores)
             seen.append(idle and status["storage_manager"]["l1_managers"]["_default"]["total_object_count"] >= count)
-            return seen[-5:] == [True] * 5
+            return seen[-20:] == [True] * 20
         seen = []
-        self.until(f"stores {count} chunks", holds)
+        self.wait_for("/status", holds)
 
     @property
     def transfer(self):
         return {"kv_connector": "LMCacheMPConnector", "kv_role": "kv_both",
-                "kv_connector_extra_config": {"lmcache.mp.host": "tcp://localhost", "lmcache.mp.port": self.port}}
+                "kv_connector_extra_config": {"lmcache.mp.host": "tcp://localhost", "lmcache.mp.port": self.engines}}
 
 
 class Pair:
@@ -101,7 +70,7 @@ class Pair:
 
     def ask(self, spec, questions, stores=0, **more):
         drop_page_cache()
-        with Server(spec, self.log) as server:
+        with Lmcache(spec, self.log) as server:
             answers = self.vllm.ask(server.transfer, questions, model=self.model, disable_hybrid_kv_cache_manager=True, **more)
             if stores:
                 server.stored(stores)

@@ -1,9 +1,10 @@
 """A model as the engines of others want it: a GGUF file of the llama family as a folder of Hugging Face's, in BF16.
 
-usage: model.py FILE.gguf FOLDER [--noise SHARE]
+usage: model.py FILE.gguf FOLDER [--noise SHARE | --small | --adapter SEED]
 
 Run by the python that has vLLM. The folder appears whole or not at all. With --noise every matrix is changed by normal noise of
-that share of its deviation: other weights that look alike.
+that share of its deviation: other weights that look alike. --small: a random model of four layers with that tokenizer, whose heads two ranks
+can share. --adapter: a random LoRA adapter for the model.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import gguf
 import numpy
 import torch
 from safetensors.torch import save_file
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 INNER = {
@@ -94,18 +95,51 @@ def convert(source: pathlib.Path, folder: pathlib.Path, noise: float) -> None:
     AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(folder)
 
 
+def small(source: pathlib.Path, folder: pathlib.Path) -> None:
+    reader = gguf.GGUFReader(source)
+    words = int(reader.fields["llama.vocab_size"].contents())
+    config = LlamaConfig(hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+                         vocab_size=words, max_position_embeddings=2048, tie_word_embeddings=True, initializer_range=0.2)
+    torch.manual_seed(5)
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(folder)
+
+
+def adapter(source: pathlib.Path, folder: pathlib.Path, seed: int) -> None:
+    reader = gguf.GGUFReader(source)
+    generator, rank, found = torch.Generator().manual_seed(seed), 4, {}
+    for tensor in reader.tensors:
+        if tensor.name.split(".")[-2] not in ("attn_q", "attn_v"):
+            continue
+        name = f"base_model.model.{theirs(tensor.name).removesuffix('.weight')}"
+        columns, rows = (int(count) for count in tensor.shape)
+        for part, shape in (("A", (rank, columns)), ("B", (rows, rank))):
+            found[f"{name}.lora_{part}.weight"] = torch.randn(shape, generator=generator).mul(0.05).to(torch.bfloat16)
+    save_file(found, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": 2 * rank, "target_modules": ["q_proj", "v_proj"],
+              "bias": "none", "lora_dropout": 0.0}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--noise", type=float, default=0)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--adapter", type=int)
     options = parser.parse_args()
     if options.folder.exists():
         return
     options.folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = pathlib.Path(tempfile.mkdtemp(dir=options.folder.parent))
     try:
-        convert(options.source, fresh, options.noise)
+        if options.small:
+            small(options.source, fresh)
+        elif options.adapter is not None:
+            adapter(options.source, fresh, options.adapter)
+        else:
+            convert(options.source, fresh, options.noise)
         fresh.rename(options.folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

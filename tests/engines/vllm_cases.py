@@ -2,7 +2,8 @@
 
 usage: vllm_cases.py tier|connector|fs|example CASE
 
-The last two, vLLM's own file tier and its example connector, are there to be measured beside ours (case speed).
+The last two, vLLM's own file tier and its example connector, are there to be measured beside ours (case speed). ARTESIAN_ENGINE_KILLS and
+ARTESIAN_ENGINE_SOAK_SECONDS make the cases killed and soak longer than 3 and 30.
 
 Token ids are compared with those of the same engine without Artesian; how many tokens were not computed is asserted in each case.
 """
@@ -40,7 +41,7 @@ class Vllm:
         self.folder = pathlib.Path(folder)
         self.log = self.folder / "log"
         self.model = self.converted()
-        environment = os.environ | {"PYTHONPATH": str(HERE)}
+        environment = os.environ | {"PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([self.python, HERE / "ask.py"], env=environment, text=True, bufsize=1,
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
@@ -59,10 +60,10 @@ class Vllm:
             subprocess.run([self.python, HERE / "model.py", os.environ["ARTESIAN_MODEL"], folder, *options], check=True)
         return folder
 
-    def begin(self, transfer, questions, model=None, processes=False, **more):
+    def begin(self, transfer, questions, model=None, processes=False, environment=None, **more):
         """Starts it with a job; the process group of its processes."""
         job = {"model": str(model or self.model), "transfer": transfer, "questions": questions, "more": more,
-               "processes": processes}
+               "processes": processes, "environment": environment or {}, "warm": PROMPT % BLOCK}
         self.process.stdin.write(json.dumps(job) + "\n")
         return self.said()["pid"]
 
@@ -218,12 +219,82 @@ def case_broken(vllm, make):
     for bad in (one, all_of_it):
         _, said = broken(lambda: spoil(kv, bad), running=True)
         count = 1 if bad is one else HIT // BLOCK
-        check(re.search(rf"artesian: {count} (of \d+ )?blocks could not be loaded", said), f"not {count} blocks failed:\n{said[-3000:]}")
+        failed = sum(int(some) for some in re.findall(r"artesian: (\d+) (?:of \d+ )?blocks could not be loaded", said))
+        check(failed == count, f"{failed} blocks failed, not {count}:\n{said[-3000:]}")
     cached, _ = broken(lambda: os.truncate(kv / "artesian.store", places[len(places) // 2]))
     print(f"with a file cut {cached} tokens came from flash")
     cached, _ = broken(lambda: spoil(kv, range(2 << 20, (2 << 20) + 64)))
     print(f"with the first segment gone {cached} tokens came from flash")
     same(*vllm.ask(make(kv), [QUESTION]), plain, HIT)
+
+
+def case_reset(vllm, make):
+    """After a reset of the connector, with which weights may have changed, nothing of before is found, and by the next start nothing at all."""
+    config = make(vllm.folder / "kv")
+    (plain,) = vllm.ask(None, [QUESTION])
+    forget = [{"do": "reset", "connector": connector} for connector in (False, True)]
+    first, _, hit, _, lost, _, found = vllm.ask(config, [QUESTION, forget[0], QUESTION, forget[1], QUESTION, forget[0], QUESTION])
+    for answer, cached in ((first, 0), (hit, HIT), (lost, 0), (found, HIT)):
+        same(answer, plain, cached)
+    same(*vllm.ask(config, [QUESTION]), plain, 0)
+
+
+def case_aborted(vllm, make):
+    """A request that is aborted before, in and after its load leaves nothing behind: the next ones are right, and as many are at once as before."""
+    config, forget = make(vllm.folder / "kv"), {"do": "reset", "connector": False}
+    (plain,) = vllm.ask(None, [QUESTION])
+    same(*vllm.ask(config, [QUESTION]), plain, 0)
+    aborted = [QUESTION | {"do": "abort", "steps": steps} for steps in range(4)]
+    # What two aborted requests kept of so small a cache would be missed.
+    more = {"num_gpu_blocks_override": 20}
+    for processes in (False, True):
+        asked = [each for one in aborted for each in (one, forget, QUESTION, forget)]
+        for answer in vllm.ask(config, asked, processes=processes, **more)[2::4]:
+            same(answer, plain, HIT)
+
+
+def case_adapter(vllm, make):
+    """With a LoRA adapter, without, and with other weights of an adapter under the same path: each has KV of its own."""
+    config, name = make(vllm.folder / "kv"), vllm.folder / "adapter"
+    one, other = (vllm.converted("--adapter", str(seed), name=f"SmolLM2-135M-adapter{seed}") for seed in (1, 2))
+    more = {"enable_lora": True, "max_lora_rank": 8}
+    adapted = QUESTION | {"adapter": str(name)}
+    name.symlink_to(one)
+    plain, first = vllm.ask(None, [QUESTION, adapted], **more)
+    check(plain["ids"] != first["ids"], "the adapter says the same, so this test shows little")
+    for cached in (0, HIT):
+        answers = vllm.ask(config, [QUESTION, adapted], **more)
+        same(answers[0], plain, cached)
+        same(answers[1], first, cached)
+    name.unlink()
+    name.symlink_to(other)
+    (second,) = vllm.ask(None, [adapted], **more)
+    check(second["ids"] != first["ids"], "the other adapter says the same, so this test shows little")
+    without, changed = vllm.ask(config, [QUESTION, adapted], **more)
+    same(without, plain, HIT)
+    same(changed, second, 0)
+
+
+def case_ranks(vllm, make):
+    """Two tensor parallel ranks, processes of their own, share a store, and agree on what is hit: a block of which one rank has lost a record
+    is computed again by both."""
+    kv, more = vllm.folder / "kv", {"tensor_parallel_size": 2}
+    small = vllm.converted("--small", name="small-for-two-ranks")
+    more |= {"model": small, "processes": True, "environment": {"VLLM_CPU_OMP_THREADS_BIND": "0|1", "VLLM_CPU_KVCACHE_SPACE": "1"}}
+    (plain,) = vllm.ask(None, [QUESTION], **more)
+    same(*vllm.ask(make(kv), [QUESTION], **more), plain, 0)
+    same(*vllm.ask(make(kv), [QUESTION], **more), plain, HIT)
+    daemon = [os.environ["ARTESIAN_DAEMON"], "--path", kv]
+    with subprocess.Popen(daemon) as owner:
+        try:
+            vllm.wait_for(lambda: (kv / "artesian.store.attach").exists())
+            same(*vllm.ask(make(kv), [QUESTION], **more), plain, HIT)
+        finally:
+            owner.terminate()
+    places = bytes_of_records(kv)
+    spoil(kv, [places[len(places) // 2] + 5000])
+    (answer,) = vllm.ask(make(kv), [QUESTION], **more)
+    check(answer["ids"] == plain["ids"] and 0 < answer["cached"] < HIT, f"with a bad record: {answer}")
 
 
 def case_many(vllm, make):
@@ -242,16 +313,16 @@ def case_many(vllm, make):
 
 def case_killed(vllm, make):
     """kill -9 in mid-store, again and again: whatever is found afterwards is right."""
-    kv, times = vllm.folder / "kv", 3 * int(os.environ.get("ARTESIAN_TEST_SCALE", "1"))
+    kv, times = vllm.folder / "kv", int(os.environ.get("ARTESIAN_ENGINE_KILLS", "3"))
     config = make(kv)
     (plain,) = vllm.ask(None, [QUESTION])
     for attempt in range(times):
         said = vllm.log.stat().st_size
-        group = vllm.begin(config, [{"start": attempt + 50 * number, "count": PROMPT} for number in range(100)])
+        group = vllm.begin(config, [{"start": (attempt + 50 * number) % 700, "count": PROMPT} for number in range(100)])
         vllm.wait_for(lambda: b" on flash" in vllm.log.read_bytes()[said:])
         before = (kv / "artesian.store").stat().st_mtime_ns
         vllm.wait_for(lambda: (kv / "artesian.store").stat().st_mtime_ns != before)
-        time.sleep(0.037 * attempt)  # so that not every attempt ends at the first write
+        time.sleep(0.037 * (attempt % 40))  # so that not every attempt ends at the first write
         os.killpg(group, signal.SIGKILL)
         check(vllm.said() is None, "it ended before it was killed")
     first, again = vllm.ask(config, [QUESTION, QUESTION])
@@ -259,14 +330,40 @@ def case_killed(vllm, make):
     same(*vllm.ask(config, [QUESTION]), plain, HIT)
 
 
+def case_soak(vllm, make):
+    """A cap of a tenth of what is stored: the cap holds, memory stays flat, and each prompt gets the same text whatever was found of it."""
+    kv, seconds = vllm.folder / "kv", int(os.environ.get("ARTESIAN_ENGINE_SOAK_SECONDS", "30"))
+    cap = max(64 << 20, seconds << 20)
+    config = make(kv, capacity=cap)
+    # In FP32, so that a text doesn't depend on how much of its prompt was computed. Each is asked for again soon and, once more, late.
+    starts = [start for first in range(0, 60, 4) for start in (first, first + 1, first, first + 2, first + 1, first + 3)]
+    questions = [{"start": 11 * start, "count": 5 * BLOCK + 20, "answer": 4} for start in starts]
+    more = {"dtype": "float32", "disable_log_stats": False, "num_gpu_blocks_override": 40}
+    answers, counted = vllm.ask(config, [{"do": "soak", "seconds": seconds, "bytes": 10 * cap, "questions": questions}, {"do": "count"}], **more)
+    texts = {}
+    for answer in answers:
+        first = texts.setdefault(answer["start"], answer)
+        check(answer["ids"] == first["ids"], f"the text is another one:\n{answer}\n{first}")
+    again = [answer["cached"] for number, answer in enumerate(answers) if answer["start"] in [each["start"] for each in answers[:number]]]
+    used = sum(path.stat().st_blocks * 512 for path in kv.rglob("*"))
+    memory = [answer["memory"] for answer in answers]
+    print(f"{len(answers)} prompts, {counted['bytes_stored'] / 1e6:.0f} MB stored under a cap of {cap / 1e6:.0f} MB ({used / 1e6:.0f} MB on the disk), "
+          f"{counted['bytes_loaded'] / 1e6:.0f} MB loaded; memory {memory[0] >> 20} MiB, {memory[len(memory) // 3] >> 20}, {memory[-1] >> 20} at the end")
+    check(any(again), "no prompt that was asked again came from flash")
+    check(used <= cap + (1 << 20), f"{used} bytes on the disk, the cap is {cap}")
+    check(memory[-1] - memory[len(memory) // 3] < 64 << 20, "memory grows")
+    check(counted["blocks_failed"] == 0, f"blocks failed: {counted}")
+
+
 def case_speed(vllm, make):
     """Time to the first token after a restart, in pairs with a prefix hit inside the same process; and computed anew."""
     config, question = make(vllm.folder / "kv"), {"count": PROMPT}
-    more = {"disable_hybrid_kv_cache_manager": True} if make is example else {}
+    more = {"disable_hybrid_kv_cache_manager": True} if make is example else {"disable_log_stats": False}
     anew, _ = vllm.ask(config, [question, question], **more)
-    pairs = []
+    pairs, counts = [], []
     for _ in range(PAIRS):
-        flash, inside = vllm.ask(config, [question, question], **more)
+        flash, count, inside = vllm.ask(config, [question, {"do": "count"}, question], **more)
+        counts.append(count)
         check(flash["cached"] == inside["cached"] == HIT, f"not both were hits: {flash}, {inside}")
         check(flash["ids"] == inside["ids"] == anew["ids"], "the token is another one")
         pairs.append((flash["seconds"], inside["seconds"]))
@@ -274,6 +371,9 @@ def case_speed(vllm, make):
     ratio = statistics.median(one / other for one, other in pairs)
     print(f"first token: after a restart {flash:.3f} s, prefix hit in the process {inside:.3f} s, ratio {ratio:.2f} (goal 1.15), "
           f"computed anew and stored {anew['seconds']:.3f} s; medians of {PAIRS} pairs: {pairs}")
+    if make is connector:
+        read, blocked = (statistics.median(count[f"seconds_{kind}"] for count in counts) for kind in ("reading", "blocked"))
+        print(f"of {1000 * read:.1f} ms of reading the compute waited {1000 * blocked:.1f} ms: {100 * (1 - blocked / read):.0f} % was hidden behind it")
     check(flash < anew["seconds"] / 2, "a restart is no faster than computing")
 
 

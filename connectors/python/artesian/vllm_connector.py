@@ -11,7 +11,7 @@ A block that is bad, missing or late is reported, and vLLM computes it again (kv
 neighbours are used. What was computed in a step in which a block failed is not stored. A store that fails means a slower engine: no
 call here raises into it. Loads and stores of a step end with the step: a request that is aborted or preempted leaves nothing behind.
 
-Threads: as vLLM calls it, one in the scheduler's process and one in each worker's.
+Threads: as vLLM calls it, one in the scheduler's process and one in each worker's; there two more read and write records.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import hashlib
 import json
 import math
 import os
-import select
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import artesian
 from artesian import Hints, Namespace, Outcome, Store, StoreError
@@ -407,23 +408,29 @@ def layer_of(name: str, cache: torch.Tensor, blocks: int) -> Layer:
     return Layer(memory, stride[0] * each * parts, size * each * parts, cache)
 
 
+class Read(NamedTuple):
+    """A record of some blocks that is being read."""
+
+    record: int
+    blocks: list[int]
+    answer: Future[list[int]]  # those of which it did not come
+
+
 class WorkerSide(Side):
-    """Reads and writes records of the engine's cache. All that a step begins ends with it."""
+    """Reads and writes records of the engine's cache, in two threads of its own: a first read touches fresh memory and pins it, which the
+    compute does not wait for, and while one record is checked the next one is on its way. All that a step begins ends with it."""
 
     def __init__(self, settings: Settings, blocks: int) -> None:
         super().__init__(settings)
         self._blocks = blocks
         self._rank = int(settings.parallel.rank)
         self._space = self.spared(lambda: settings.space(self.store, self._rank, ""), cast(Namespace, self.store))
-        self._poll = select.poll()
-        answers = self.spared(lambda: self.store.event_fd(), -1)
-        if answers >= 0:
-            self._poll.register(answers, select.POLLIN)
+        self._threads = ThreadPoolExecutor(2, "artesian")
         self._layers: list[list[Layer]] = []  # by record
         self._bytes: list[int] = []
-        self._loads: dict[int, tuple[int, list[int]]] = {}  # tag: record and blocks
-        self._begun = 0.0  # when they were asked for
-        self._saves: set[int] = set()
+        self._reads: deque[Read] = deque()
+        self._begun = self._ended = 0.0  # reading
+        self._writes: list[Future[Any]] = []
         self._computed: list[int] = []  # layers of each record that this step has computed
         self._failed: set[int] = set()
         self._stats = ArtesianStats()
@@ -456,39 +463,31 @@ class WorkerSide(Side):
         blocks = [block for load in meta.loads for block in load.blocks]
         self._begun = time.monotonic()
         for record in range(self.settings.records if keys else 0):
-            buffers = [self._pieces(record, block) for block in blocks]
-            names = [_record(key, record) for key in keys]
-            tag = self.spared(lambda: self._space.submit_get(names, buffers, deadline=self.settings.deadline), 0)  # noqa: B023
-            if tag:
-                self._loads[tag] = (record, blocks)
-            else:
-                self._failed.update(blocks)
+            self._reads.append(Read(record, blocks, self._threads.submit(self._read, record, keys, blocks)))
 
-    def _drain(self) -> None:
-        loading = bool(self._loads)
-        for tag, outcomes, sizes in self.store.drain():
-            self._saves.discard(tag)
-            record, blocks = self._loads.pop(tag, (0, []))
-            for block, outcome, size in zip(blocks, outcomes, sizes or []):
-                if outcome != Outcome.HIT or size != self._bytes[record]:
-                    self._failed.add(block)
-                else:
-                    self._stats.count("bytes_loaded", size)
-        if loading and not self._loads:
-            self._stats.count("seconds_reading", time.monotonic() - self._begun)
+    def _read(self, record: int, keys: list[bytes], blocks: list[int]) -> list[int]:
+        """The blocks of which this record did not come."""
+        names, buffers = [_record(key, record) for key in keys], [self._pieces(record, block) for block in blocks]
+        outcomes, sizes = self._space.get_sizes(names, buffers, deadline=self.settings.deadline)
+        self._ended = time.monotonic()
+        whole = self._bytes[record]
+        return [block for block, outcome, size in zip(blocks, outcomes, sizes) if outcome is not Outcome.HIT or size != whole]
 
-    def _wait(self, counted: str, pending: Callable[[], bool]) -> None:
+    def _await_reads(self, last: int) -> None:
+        """Of the records up to this one."""
         begun = time.monotonic()
-        self._drain()
-        while pending():
-            self._poll.poll(1000)
-            self._drain()
-        self._stats.count(counted, time.monotonic() - begun)
+        while self._reads and self._reads[0].record <= last:
+            read = self._reads.popleft()
+            failed = self.spared(read.answer.result, read.blocks)
+            self._failed.update(failed)
+            self._stats.count("bytes_loaded", (len(read.blocks) - len(failed)) * self._bytes[read.record])
+            if not self._reads:
+                self._stats.count("seconds_reading", self._ended - self._begun)
+        self._stats.count("seconds_blocked", time.monotonic() - begun)
 
     def wait_for_layer(self, layer: str) -> None:
-        if self._loads:
-            record = self.settings.record_of.get(layer, 0)
-            self.spared(lambda: self._wait("seconds_blocked", lambda: any(of <= record for of, _ in self._loads.values())), None)
+        if self._reads:
+            self._await_reads(self.settings.record_of.get(layer, 0))
 
     def computed(self, layer: str, meta: ArtesianMetadata) -> None:
         """A layer's part of this step is in the cache; with the last layer of a record the record is written."""
@@ -499,29 +498,26 @@ class WorkerSide(Side):
         # What a failed block has spoiled is not told apart from what it has not.
         if self._computed[record] == len(self._layers[record]) and not self._failed:
             self._follow(meta.generation)  # a step without loads begins its loads after the layers
-            self._write(record, meta.saves)
+            self._writes.append(self._threads.submit(self._write, record, meta.saves))
+            self._stats.count("bytes_stored", len(meta.saves) * self._bytes[record])
 
     def _write(self, record: int, saves: list[Save]) -> None:
         parents = [None if save.parent is None else _record(save.parent, record) for save in saves]
         names = [_record(save.key, record) for save in saves]
         data = [self._pieces(record, save.block) for save in saves]
         hints = [Hints(position=save.number, tokens=self.settings.block_tokens) for save in saves]
-        deadline = self.settings.deadline
-        tag = self.spared(lambda: self._space.submit_put(names, data, parents=parents, hints=hints, deadline=deadline), 0)
-        if tag:
-            self._saves.add(tag)
-            self._stats.count("bytes_stored", len(saves) * self._bytes[record])
+        self._space.put(names, data, parents=parents, hints=hints, deadline=self.settings.deadline)
 
     def end(self) -> None:
         """Nothing reads or writes the engine's cache any more."""
-        if self._loads:
-            self.spared(lambda: self._wait("seconds_blocked", lambda: bool(self._loads)), None)
-        if self._saves:
-            self.spared(lambda: self._wait("seconds_storing", lambda: bool(self._saves)), None)
-        for _, blocks in self._loads.values():  # the store has failed
-            self._failed.update(blocks)
-        self._loads.clear()
-        self._saves.clear()
+        if self._reads:
+            self._await_reads(self.settings.records)
+        begun = time.monotonic()
+        for answer in self._writes:
+            self.spared(answer.result, None)
+        if self._writes:
+            self._stats.count("seconds_storing", time.monotonic() - begun)
+        self._writes.clear()
         self._computed = [0] * self.settings.records
 
     def failures(self) -> set[int]:
@@ -537,7 +533,7 @@ class WorkerSide(Side):
         return stats
 
     def shutdown(self) -> None:
-        self.spared(lambda: self.store.settle(), None)
+        self._threads.shutdown()
         super().shutdown()
 
 

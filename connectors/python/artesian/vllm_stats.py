@@ -17,7 +17,7 @@ COUNTED = {
     "bytes_loaded": "Bytes of KV that came from flash.",
     "bytes_stored": "Bytes of KV that were handed to the store on flash.",
     "blocks_failed": "Blocks that could not be loaded and were computed again.",
-    "seconds_reading": "Seconds in which blocks were read, seen to the length of a layer.",
+    "seconds_reading": "Seconds in which blocks were read.",
     "seconds_blocked": "Of these, seconds in which the compute waited for them.",
     "seconds_storing": "Seconds at the end of steps in which the compute waited for stores.",
 }
