@@ -358,7 +358,7 @@ def case_soak(vllm, make):
 def case_speed(vllm, make):
     """Time to the first token after a restart, in pairs with a prefix hit inside the same process; and computed anew."""
     config, question = make(vllm.folder / "kv"), {"count": PROMPT}
-    more = {"disable_hybrid_kv_cache_manager": True} if make is example else {"disable_log_stats": False}
+    more = {"disable_log_stats": False, "disable_hybrid_kv_cache_manager": True if make is example else None}
     anew, _ = vllm.ask(config, [question, question], **more)
     pairs, counts = [], []
     for _ in range(PAIRS):
