@@ -465,10 +465,14 @@ class WorkerSide(Side):
         for record in range(self.settings.records if keys else 0):
             self._reads.append(Read(record, blocks, self._threads.submit(self._read, record, keys, blocks)))
 
+    def _left(self, begun: float) -> float:
+        """Of the time that is given to what was asked for then, however long it waited for a thread; not 0, which is for ever."""
+        return max(begun + self.settings.deadline - time.monotonic(), 1e-3) if self.settings.deadline > 0 else 0
+
     def _read(self, record: int, keys: list[bytes], blocks: list[int]) -> list[int]:
         """The blocks of which this record did not come."""
         names, buffers = [_record(key, record) for key in keys], [self._pieces(record, block) for block in blocks]
-        outcomes, sizes = self._space.get_sizes(names, buffers, deadline=self.settings.deadline)
+        outcomes, sizes = self._space.get_sizes(names, buffers, deadline=self._left(self._begun))
         self._ended = time.monotonic()
         whole = self._bytes[record]
         return [block for block, outcome, size in zip(blocks, outcomes, sizes) if outcome is not Outcome.HIT or size != whole]
@@ -498,15 +502,15 @@ class WorkerSide(Side):
         # What a failed block has spoiled is not told apart from what it has not.
         if self._computed[record] == len(self._layers[record]) and not self._failed:
             self._follow(meta.generation)  # a step without loads begins its loads after the layers
-            self._writes.append(self._threads.submit(self._write, record, meta.saves))
+            self._writes.append(self._threads.submit(self._write, record, meta.saves, time.monotonic()))
             self._stats.count("bytes_stored", len(meta.saves) * self._bytes[record])
 
-    def _write(self, record: int, saves: list[Save]) -> None:
+    def _write(self, record: int, saves: list[Save], begun: float) -> None:
         parents = [None if save.parent is None else _record(save.parent, record) for save in saves]
         names = [_record(save.key, record) for save in saves]
         data = [self._pieces(record, save.block) for save in saves]
         hints = [Hints(position=save.number, tokens=self.settings.block_tokens) for save in saves]
-        self._space.put(names, data, parents=parents, hints=hints, deadline=self.settings.deadline)
+        self._space.put(names, data, parents=parents, hints=hints, deadline=self._left(begun))
 
     def end(self) -> None:
         """Nothing reads or writes the engine's cache any more."""

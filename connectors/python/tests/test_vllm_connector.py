@@ -369,6 +369,23 @@ class ConnectorCase(unittest.TestCase):
         self.assertEqual(engine.step(request("c", 40), [0, 1, 2]), 0)
         self.assertEqual(engine.finish(of), (False, None))
 
+    def test_a_deadline_is_that_of_the_step_whatever_waits_for_a_thread(self):
+        engine = self.filled()
+        given, space = [], engine.worker.worker._space
+        real = space.get_sizes
+
+        def slow(keys, buffers, deadline):
+            given.append(deadline)
+            engine.worker.worker._begun -= 3  # as if that had taken so long
+            return real(keys, buffers, deadline=deadline)
+
+        space.get_sizes = slow
+        engine.step(request("b", 5 * TOKENS + 3), [6, 7, 8, 9, 10, 11])
+        self.assertEqual(len(given), 2)
+        self.assertLess(max(given), 5.01)
+        self.assertLess(min(given), 2.01)
+        self.assertGreater(min(given), 0)
+
     def test_an_engine_starts_without_a_store_that_is_broken(self):
         self.filled().close()
         self.engines = []
