@@ -358,29 +358,14 @@ class ModelBench {
     return pair->stop();
   }
 
-  // Prompts that nobody has seen, directly and through the gateway, the first of a pair in turns.
-  Status pairs(Pair& pair, std::uint32_t length, std::uint32_t count, std::vector<double>& direct,
-               std::vector<double>& through) {
+  // The same again and again, directly and through the gateway, the first of a pair in turns; `measure` gives seconds.
+  using Measure = std::function<Result<double>(const Url&)>;
+  Status in_turns(Pair& pair, const std::string& what, std::uint32_t count, const Measure& measure,
+                  std::vector<double>& direct, std::vector<double>& through) {
     for (std::uint32_t i = 0; i < 2 * count; ++i) {
-      step(fmt::format("a miss of {} words, {} of {}", length, i + 1, 2 * count));
+      step(fmt::format("{}, {} of {}", what, i + 1, 2 * count));
       const bool gateway = (i % 4 == 1) || (i % 4 == 2);
-      const auto answer =
-          client_.chat(gateway ? pair.url() : pair.server->url(), chat_body({fresh(length)}, answer_tokens));
-      if (!answer) return fail(answer.error());
-      (gateway ? through : direct).push_back(answer->first_seconds);
-      if (auto waited = saved(pair); !waited) return fail(std::move(waited.error()));
-    }
-    return {};
-  }
-
-  Status load(Pair& pair, std::uint32_t clients, std::uint32_t requests, std::vector<double>& direct,
-              std::vector<double>& through) {
-    for (std::uint32_t i = 0; i < 2 * load_rounds; ++i) {
-      step(fmt::format("{} requests of {} clients, {} of {}", requests, clients, i + 1, 2 * load_rounds));
-      const bool gateway = (i % 4 == 1) || (i % 4 == 2);
-      std::vector<std::string> bodies;
-      for (std::uint32_t k = 0; k < requests; ++k) bodies.push_back(chat_body({fresh(load_words)}, load_answer));
-      const auto took = client_.chat_all(gateway ? pair.url() : pair.server->url(), bodies, clients);
+      const auto took = measure(gateway ? pair.url() : pair.server->url());
       if (!took) return fail(took.error());
       (gateway ? through : direct).push_back(*took);
       if (auto waited = saved(pair); !waited) return fail(std::move(waited.error()));
@@ -388,12 +373,40 @@ class ModelBench {
     return {};
   }
 
+  // Prompts that nobody has seen, to the first token.
+  Measure miss_of(std::uint32_t length) {
+    return [this, length](const Url& url) -> Result<double> {
+      const auto answer = client_.chat(url, chat_body({fresh(length)}, answer_tokens));
+      if (!answer) return fail(answer.error());
+      return answer->first_seconds;
+    };
+  }
+
+  // Requests of some clients, all of them.
+  Measure load_of(std::uint32_t clients, std::uint32_t requests) {
+    return [this, clients, requests](const Url& url) {
+      std::vector<std::string> bodies;
+      for (std::uint32_t k = 0; k < requests; ++k) bodies.push_back(chat_body({fresh(load_words)}, load_answer));
+      return client_.chat_all(url, bodies, clients);
+    };
+  }
+
   Status miss_case(Pair& pair) {
     MissFigures figures;
-    auto done = pairs(pair, short_words, short_pairs, figures.short_direct, figures.short_gateway);
-    if (done) done = pairs(pair, long_words, long_pairs, figures.long_direct, figures.long_gateway);
-    if (done) done = load(pair, 1, load_one, figures.one_direct, figures.one_gateway);
-    if (done) done = load(pair, 16, load_many, figures.many_direct, figures.many_gateway);
+    auto done = in_turns(pair, fmt::format("a miss of {} words", short_words), short_pairs, miss_of(short_words),
+                         figures.short_direct, figures.short_gateway);
+    if (done) {
+      done = in_turns(pair, fmt::format("a miss of {} words", long_words), long_pairs, miss_of(long_words),
+                      figures.long_direct, figures.long_gateway);
+    }
+    if (done) {
+      done = in_turns(pair, fmt::format("{} requests of one client", load_one), load_rounds, load_of(1, load_one),
+                      figures.one_direct, figures.one_gateway);
+    }
+    if (done) {
+      done = in_turns(pair, fmt::format("{} requests of 16 clients", load_many), load_rounds, load_of(16, load_many),
+                      figures.many_direct, figures.many_gateway);
+    }
     figures_.miss = std::move(figures);
     return done;
   }

@@ -1,5 +1,6 @@
 // How the figures of `artesian bench gateway` are said.
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -34,22 +35,20 @@ std::vector<double> bound_of(const RestartFigures& figures) {
   return bound;
 }
 
-// How much more the second takes than the first, in percent of the first: median of pairs.
-std::optional<double> more(const std::vector<double>& direct, const std::vector<double>& through) {
+// The median over pairs of what a pair gives.
+std::optional<double> median_of_pairs(const std::vector<double>& direct, const std::vector<double>& through,
+                                      double (*of_pair)(double direct, double through)) {
   std::vector<double> values;
-  for (std::size_t i = 0; i < std::min(direct.size(), through.size()); ++i) {
-    values.push_back(100 * (through[i] / direct[i] - 1));
-  }
+  std::ranges::transform(direct, through, std::back_inserter(values), of_pair);
   return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
 }
 
-// The same in milliseconds.
-std::optional<double> later(const std::vector<double>& direct, const std::vector<double>& through) {
-  std::vector<double> values;
-  for (std::size_t i = 0; i < std::min(direct.size(), through.size()); ++i) {
-    values.push_back(1000 * (through[i] - direct[i]));
-  }
-  return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
+// How much more the second takes than the first: in percent of it, and in milliseconds.
+double more(double direct, double through) {
+  return 100 * (through / direct - 1);
+}
+double later(double direct, double through) {
+  return 1000 * (through - direct);
 }
 
 void add_restart(const std::string& model, const RestartFigures& figures, std::vector<Row>& rows) {
@@ -191,10 +190,10 @@ void add_figures(const std::string& model, const GatewayModelFigures& figures, c
                        static_cast<double>(storage->shared_tokens + storage->own_tokens));
   }
   if (const auto& miss = figures.miss) {
-    add("miss.short", later(miss->short_direct, miss->short_gateway));
-    add("miss.long", more(miss->long_direct, miss->long_gateway));
-    add("miss.clients1", more(miss->one_direct, miss->one_gateway));
-    add("miss.clients16", more(miss->many_direct, miss->many_gateway));
+    add("miss.short", median_of_pairs(miss->short_direct, miss->short_gateway, later));
+    add("miss.long", median_of_pairs(miss->long_direct, miss->long_gateway, more));
+    add("miss.clients1", median_of_pairs(miss->one_direct, miss->one_gateway, more));
+    add("miss.clients16", median_of_pairs(miss->many_direct, miss->many_gateway, more));
   }
   if (const auto& save = figures.save) {
     add("save.delay", 1000 * (median_or_0(save->beside) - median_or_0(save->alone)),
