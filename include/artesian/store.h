@@ -46,6 +46,13 @@ struct BlockHints {
   std::uint8_t lifetime = 0;      // blocks of one class are expected to die together
 };
 
+// What is known of a stored block's future; policies and the memory tier act on it at once. Not on flash.
+enum class Outlook : std::uint8_t {
+  unknown,
+  awaited,  // wanted again before long: not evicted for want of hits
+  ended,    // not wanted any more: of those that are not pinned the first to go
+};
+
 struct Put {
   std::span<const std::byte> key;         // 1 to 255 bytes
   std::span<const std::byte> parent;      // key of the block before it, in the same namespace; empty for the first
@@ -161,6 +168,9 @@ class Store {
   // How many of the keys, from the first on, are there. Policies learn from it what is wanted and how often: give it
   // all the keys of a prompt, once.
   virtual std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) = 0;
+
+  // Says what is to come of blocks; those that are not there are passed over. Pins count more than this.
+  virtual void expect(NamespaceId, std::span<const std::span<const std::byte>>, Outlook) {}
 
   // A pinned block is not evicted. Pins count; see Pins below.
   virtual void pin(NamespaceId ns, std::span<Probe> items) = 0;

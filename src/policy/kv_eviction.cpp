@@ -47,6 +47,9 @@ class HitClock final : public KvEviction {
   std::uint64_t on_hit(const KvFacts& /*block*/, std::uint64_t state, Nanos /*now*/) override {
     return std::min(state + 1, kv_state_mask);
   }
+  std::uint64_t on_outlook(const KvFacts& /*block*/, std::uint64_t state, bool wanted, Nanos /*now*/) override {
+    return wanted ? std::max<std::uint64_t>(state, 1) : 0;
+  }
 
   void carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> states, std::uint64_t pages_max, Nanos now,
              std::vector<bool>& out) override {
@@ -65,6 +68,9 @@ class Arrival final : public KvEviction {
  public:
   std::uint64_t on_put(const KvFacts& /*block*/, Nanos /*now*/) override { return 0; }
   std::uint64_t on_hit(const KvFacts& /*block*/, std::uint64_t state, Nanos /*now*/) override { return state; }
+  std::uint64_t on_outlook(const KvFacts& /*block*/, std::uint64_t state, bool /*wanted*/, Nanos /*now*/) override {
+    return state;
+  }
   void carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> /*states*/, std::uint64_t /*pages_max*/,
              Nanos /*now*/, std::vector<bool>& out) override {
     out.assign(blocks.size(), false);

@@ -46,6 +46,9 @@ class KvEviction {
   virtual std::uint64_t on_put(const KvFacts& block, Nanos now) = 0;                       // the block's state
   virtual std::uint64_t on_hit(const KvFacts& block, std::uint64_t state, Nanos now) = 0;  // the new ones
 
+  // Somebody knows better than the past: `wanted` again before long, or not any more. The new state.
+  virtual std::uint64_t on_outlook(const KvFacts& block, std::uint64_t state, bool wanted, Nanos now) = 0;
+
   // Of the live blocks of a segment that is reclaimed, which are carried forward: at most `pages_max` pages, what the
   // budget allows, and no block whose parent is not there or stood in the same segment and goes: leaf before root.
   // `out` gets one entry a block; the states of those carried become what they are from then on. Pinned ones are not

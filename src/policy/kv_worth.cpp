@@ -34,6 +34,10 @@ class WorthEviction final : public KvEviction {
   std::uint64_t on_hit(const KvFacts& block, std::uint64_t state, Nanos now) override {
     return shared_.reuse.knows(block.key) ? shared_.reuse.state(block.key, now) : KvReuse::touched(state, now);
   }
+  // Of one that is not wanted any more as little is known as of one that nobody has asked for.
+  std::uint64_t on_outlook(const KvFacts& /*block*/, std::uint64_t state, bool wanted, Nanos now) override {
+    return wanted ? KvReuse::touched(state, now) : 0;
+  }
 
   void carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> states, std::uint64_t pages_max, Nanos now,
              std::vector<bool>& out) override {

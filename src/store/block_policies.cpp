@@ -46,6 +46,11 @@ std::uint64_t BlockPolicies::on_hit(std::uint32_t ns, const KvFacts& block, std:
   return word_of(ns, of(ns).eviction->on_hit(block, word & kv_state_mask, now));
 }
 
+std::uint64_t BlockPolicies::on_outlook(std::uint32_t ns, const KvFacts& block, std::uint64_t word, bool wanted,
+                                        Nanos now) {
+  return word_of(ns, of(ns).eviction->on_outlook(block, word & kv_state_mask, wanted, now));
+}
+
 void BlockPolicies::carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> words, std::uint64_t pages_max,
                           Nanos now, std::vector<bool>& out) {
   out.assign(blocks.size(), false);

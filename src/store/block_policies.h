@@ -26,6 +26,7 @@ class BlockPolicies {
   bool admit(std::uint32_t ns, const KvFacts& block, Nanos now);
   std::uint64_t on_put(std::uint32_t ns, const KvFacts& block, Nanos now);
   std::uint64_t on_hit(std::uint32_t ns, const KvFacts& block, std::uint64_t word, Nanos now);
+  std::uint64_t on_outlook(std::uint32_t ns, const KvFacts& block, std::uint64_t word, bool wanted, Nanos now);
   // As KvEviction::carry, for blocks of any namespaces.
   void carry(std::span<const KvFacts> blocks, std::span<std::uint64_t> words, std::uint64_t pages_max, Nanos now,
              std::vector<bool>& out);

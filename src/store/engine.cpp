@@ -413,6 +413,21 @@ std::optional<BlockEntry> Engine::touch(const Namespace& ns, const KeyHash& key)
   return entry;
 }
 
+void Engine::expect(NamespaceId id, std::span<const std::span<const std::byte>> keys, Outlook outlook) {
+  const Lock lock(mutex_);
+  assert(id < namespaces_.size() && namespaces_[id].used);
+  for (const auto& name : keys) {
+    if (!is_key(name)) continue;
+    const KeyHash key = hash(namespaces_[id], name);
+    const auto entry = index_.find(key);
+    if (!entry || outlook == Outlook::unknown) continue;
+    const KvFacts facts{.key = key, .pages = entry->location.pages};
+    const bool wanted = outlook == Outlook::awaited;
+    index_.set_policy(key, policies_.on_outlook(id, facts, entry->policy, wanted, clock_.now()));
+    if (!wanted) memory_.erase(key);
+  }
+}
+
 // Whether a get would find it, as far as memory knows.
 bool Engine::has(const KeyHash& key) const {
   return index_.find(key).has_value() || memory_.contains(key);

@@ -76,6 +76,7 @@ class Engine final : public Store {
   void exists(NamespaceId ns, std::span<Probe> items) override;
   void erase(NamespaceId ns, std::span<Probe> items) override;
   std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
+  void expect(NamespaceId ns, std::span<const std::span<const std::byte>> keys, Outlook outlook) override;
   void pin(NamespaceId ns, std::span<Probe> items) override;
   void unpin(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
   Status pin_named(NamespaceId ns, std::string_view name, std::span<Probe> items) override;

@@ -121,6 +121,20 @@ TEST_F(EnginePolicyTest, WhatWasHitIsCarriedForwardOnce) {
   EXPECT_EQ(engine_->stats().carried, 1U);
 }
 
+TEST_F(EnginePolicyTest, WhatIsExpectedWeighsMoreThanHits) {
+  make("");
+  for (std::uint64_t number = 1; number <= 3; ++number) ASSERT_EQ(one_->put(number, block_bytes), Outcome::stored);
+  EXPECT_EQ(one_->get(1), Outcome::hit);
+  const auto over = key_of(1), to_come = key_of(2), absent = key_of(7);
+  const std::vector<std::span<const std::byte>> ended{over}, awaited{to_come, absent};
+  engine_->expect(ns_, ended, Outlook::ended);
+  engine_->expect(ns_, awaited, Outlook::awaited);
+  push_out(1);
+  EXPECT_EQ(one_->exists(1), Outcome::miss);
+  EXPECT_EQ(one_->exists(2), Outcome::hit);
+  EXPECT_EQ(one_->exists(3), Outcome::miss);
+}
+
 TEST_F(EnginePolicyTest, ArrivalCarriesNothing) {
   make("first-sight+arrival");
   ASSERT_EQ(one_->put(1, block_bytes), Outcome::stored);
