@@ -1,10 +1,11 @@
 #include "gateway/block_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "base/units.h"
 #include "platform/arena.h"
@@ -12,8 +13,8 @@
 namespace artesian {
 namespace {
 
-// A thread reads so much at once and writes it while another one reads.
-constexpr std::uint64_t batch_bytes = 12 * MiB;
+// A thread has so much read while it writes as much: the drive is never without work.
+constexpr std::uint64_t batch_bytes = 8 * MiB;
 constexpr std::uint64_t page = 4 * KiB;
 
 class Reading {
@@ -47,17 +48,25 @@ class Reading {
   }
 
   void work() {
-    auto memory = Arena::reserve(batch_ * room_, Arena::Pages::large);
+    std::array<Flight, 2> flights;
+    auto memory = Arena::reserve(flights.size() * batch_ * room_, Arena::Pages::large);
     if (!memory) return end(fail(std::move(memory.error())));
-    while (const auto own = take()) {
-      if (auto done = read(*own, memory->span()); !done) return end(std::move(done));
+    for (std::size_t i = 0; i < flights.size(); ++i) {
+      flights[i].memory = memory->span().subspan(i * batch_ * room_, batch_ * room_);
+      begin(flights[i]);
+    }
+    for (std::size_t i = 0; !flights[i].own.empty(); i = 1 - i) {
+      wait(flights[i]);
+      if (auto written = write(flights[i]); !written) end(std::move(written));
+      begin(flights[i]);
     }
   }
 
  private:
-  std::optional<std::span<BlockRead>> take() {
+  // The next ones; none once something has failed.
+  std::span<BlockRead> take() {
     const std::scoped_lock lock(mutex_);
-    if (!status_ || next_ == blocks_.size()) return std::nullopt;
+    if (!status_) return {};
     const auto own = blocks_.subspan(next_, std::min(batch_, blocks_.size() - next_));
     next_ += own.size();
     return own;
@@ -67,20 +76,40 @@ class Reading {
     if (status_) status_ = std::move(why);
   }
 
-  Status read(std::span<BlockRead> own, std::span<std::byte> memory) {
+  // Blocks on their way from the drive, or none.
+  struct Flight {
+    std::span<std::byte> memory;
+    std::span<BlockRead> own;
     std::vector<Get> gets;
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      gets.push_back({.key = own[i].step.key, .buffer = memory.subspan(i * room_, room_), .pieces = {}});
+    std::atomic<bool> done = false;
+  };
+
+  void begin(Flight& flight) {
+    flight.own = take();
+    flight.gets.clear();
+    flight.done = flight.own.empty();
+    for (std::size_t i = 0; i < flight.own.size(); ++i) {
+      const auto room = flight.memory.subspan(i * room_, room_);
+      flight.gets.push_back({.key = flight.own[i].step.key, .buffer = room, .pieces = {}});
     }
-    store_.get(ns_, gets);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      const auto& step = own[i].step;
-      own[i].lost = gets[i].outcome == Outcome::miss || gets[i].outcome == Outcome::corrupt;
-      if (gets[i].outcome != Outcome::hit || gets[i].bytes != step.count * token_bytes_) continue;
+    if (!flight.own.empty()) store_.submit(ns_, flight.gets, {}, [&flight] { flight.done = true; });
+  }
+
+  void wait(const Flight& flight) {
+    while (!flight.done) store_.wait(store_.now() + std::chrono::seconds(1));
+  }
+
+  Status write(Flight& flight) {
+    for (std::size_t i = 0; i < flight.own.size(); ++i) {
+      BlockRead& block = flight.own[i];
+      const Get& get = flight.gets[i];
+      const auto& step = block.step;
+      block.lost = get.outcome == Outcome::miss || get.outcome == Outcome::corrupt;
+      if (get.outcome != Outcome::hit || get.bytes != step.count * token_bytes_) continue;
       for (const SlotPart& part : block_parts(file_, step.first, step.used, step.count)) {
-        if (auto written = out_.write(part.to, gets[i].buffer.subspan(part.from, part.bytes)); !written) return written;
+        if (auto written = out_.write(part.to, get.buffer.subspan(part.from, part.bytes)); !written) return written;
       }
-      own[i].arrived = true;
+      block.arrived = true;
     }
     return {};
   }
