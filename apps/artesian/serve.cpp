@@ -30,10 +30,10 @@ namespace net = boost::asio;
 using namespace std::chrono_literals;
 
 constexpr auto save_at_end_max = 5s;
-constexpr std::size_t worker_threads = 2;  // a save does not hold up a restore
+constexpr std::size_t worker_threads = 3;  // neither a save nor reading ahead holds up a restore
 
 struct ServeOptions {
-  std::uint64_t kv_bytes = 0, memory = 0, staging_bytes = 4 * GiB, write_bytes_per_day = 0;
+  std::uint64_t kv_bytes = 0, memory = 0, staging_bytes = 4 * GiB, ahead_bytes = 256 * MiB, write_bytes_per_day = 0;
   std::string kv_path, key_file, upstream, slot_folder, staging_parent = "/dev/shm", host, api_key_file;
   std::optional<std::uint16_t> port;  // 0: one that is free
   std::uint32_t silence_seconds = 900;
@@ -83,6 +83,9 @@ Result<std::unique_ptr<Store>> open_kv(const std::string& path, const ServeOptio
   files.geometry.block_bytes_max = block_bytes_aim;
   files.key_file = options.key_file;
   files.engine.report = say;
+  // For what waiting requests need alone: the server has what was used last, in its slots.
+  files.engine.memory_bytes = options.ahead_bytes;
+  files.engine.memory_on_put = files.engine.memory_on_get = false;
   const std::string file = is_folder(path) ? path + "/artesian.store" : path;
   if (!file_exists(file)) {
     if (options.kv_bytes == 0)
@@ -224,6 +227,8 @@ GatewaySettings settings_of(const Context& context, const ServeOptions& options,
   if (!plan.api_keys.empty()) settings.authorization = "Bearer " + plan.api_keys.front();
   settings.share_between_tenants = options.share;
   settings.write_bytes_per_day = options.write_bytes_per_day;
+  settings.ahead_bytes_max = options.ahead_bytes;
+  settings.unix_ms = unix_time_ms;
   settings.fingerprints = beside(context, kv_path, "models");
   settings.pins = beside(context, kv_path, "pins");
   if (!options.quiet) settings.report = say;
@@ -275,6 +280,8 @@ Action setup_serve(CLI::App& command, const Context& context) {
   command.add_option("--staging", options->staging_parent, "Folder in memory for slot files on their way")
       ->capture_default_str();
   add_size(command, "--staging-size", options->staging_bytes, "The most that lies there")->default_str("4G");
+  add_size(command, "--ahead", options->ahead_bytes, "Memory for what waiting requests will need, read ahead")
+      ->default_str("256M");
   command
       .add_option("--server-silence", options->silence_seconds,
                   "Seconds for which the server may say nothing in the middle of a request; then it is an error")

@@ -1,6 +1,7 @@
 #include "gateway/contexts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/hex.h"
@@ -277,8 +278,36 @@ Result<Restored> Contexts::restore(const BlockKey& root, std::span<const Token> 
   }
 }
 
+std::size_t Contexts::stage(const BlockKey& root, std::span<const Token> tokens) {
+  const PrefixTree::Match match = find_stored(root, tokens);
+  std::vector<Probe> probes;
+  for (const auto& step : match.steps) probes.push_back({.key = bytes_of(step.key)});
+  for (std::size_t at = 0; at < probes.size(); at += batch_blocks) {
+    const auto own = std::span(probes).subspan(at, std::min(batch_blocks, probes.size() - at));
+    std::atomic<bool> done = false;
+    store_.stage(ns_, own, {.urgency = Urgency::staged}, [&done] { done = true; });
+    while (!done) store_.wait(store_.now() + std::chrono::seconds(1));
+  }
+  return static_cast<std::size_t>(std::ranges::count(probes, Outcome::hit, &Probe::outcome));
+}
+
+void Contexts::expect(const BlockKey& end, Outlook outlook) {
+  std::vector<BlockKey> path;
+  {
+    const std::scoped_lock lock(mutex_);
+    path = tree_.path_to(end);
+    const auto shared = std::find_if(path.rbegin(), path.rend(), [&](const BlockKey& key) {
+      return outlook == Outlook::ended && tree_.branches(key) > (key == end ? 0U : 1U);
+    });
+    path.erase(path.begin(), shared.base());
+  }
+  std::vector<std::span<const std::byte>> keys;
+  for (const BlockKey& key : path) keys.push_back(bytes_of(key));
+  store_.expect(ns_, keys, outlook);
+}
+
 Result<Kept> Contexts::put_blocks(std::span<const PrefixTree::NewBlock> blocks, const SlotFile& file,
-                                  std::span<const std::byte> bytes) {
+                                  std::span<const std::byte> bytes, const BlockHints& hints) {
   std::vector<std::vector<std::span<const std::byte>>> pieces;
   std::vector<Put> puts;
   for (const auto& block : blocks) pieces.push_back(block_pieces(file, bytes, block.first, block.count));
@@ -288,8 +317,10 @@ Result<Kept> Contexts::put_blocks(std::span<const PrefixTree::NewBlock> blocks, 
                     .parent = bytes_of(blocks[i].parent),
                     .attributes = std::as_bytes(own),
                     .pieces = pieces[i],
-                    .hints = {.position = static_cast<std::uint32_t>(blocks[i].first / tree_.block_tokens()),
-                              .tokens = static_cast<std::uint32_t>(own.size())}});
+                    .hints = {.session = hints.session,
+                              .position = static_cast<std::uint32_t>(blocks[i].first / tree_.block_tokens()),
+                              .tokens = static_cast<std::uint32_t>(own.size()),
+                              .next_use_ms = hints.next_use_ms}});
   }
   store_.put(ns_, puts);
   Kept kept;
@@ -326,7 +357,7 @@ Result<Kept> Contexts::put_blocks(std::span<const PrefixTree::NewBlock> blocks, 
 }
 
 Result<Kept> Contexts::keep(const BlockKey& root, const SlotFile& file, std::span<const std::byte> bytes,
-                            std::uint64_t budget) {
+                            std::uint64_t budget, const BlockHints& hints) {
   if (file.layout != layout_) {
     return fail(Code::rejected, "contexts: the slot has layout '{}' and not '{}'", file.layout.text(), layout_.text());
   }
@@ -348,7 +379,7 @@ Result<Kept> Contexts::keep(const BlockKey& root, const SlotFile& file, std::spa
       ++end;
     }
     if (end == taken) break;
-    const auto kept = put_blocks(std::span(*blocks).subspan(taken, end - taken), file, bytes);
+    const auto kept = put_blocks(std::span(*blocks).subspan(taken, end - taken), file, bytes, hints);
     if (!kept) return fail(kept.error());
     all.new_tokens += kept->new_tokens;
     all.new_bytes += kept->new_bytes;
@@ -357,7 +388,9 @@ Result<Kept> Contexts::keep(const BlockKey& root, const SlotFile& file, std::spa
   }
   for (; taken < blocks->size(); ++taken) all.refused_tokens += (*blocks)[taken].count;
   const std::scoped_lock lock(mutex_);
-  tree_.touch(tree_.find(root, file.tokens), store_.now());
+  const PrefixTree::Match match = tree_.find(root, file.tokens);
+  tree_.touch(match, store_.now());
+  if (!match.steps.empty()) all.end = match.steps.back().key;
   return all;
 }
 

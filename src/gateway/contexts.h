@@ -30,6 +30,7 @@ struct Kept {
   std::size_t new_tokens = 0;
   std::uint64_t new_bytes = 0;
   std::size_t refused_tokens = 0;  // beyond the budget, or shed by the store
+  std::optional<BlockKey> end;     // the last block of it that is kept
 };
 
 // A conversation that is kept, up to where nothing goes on from it.
@@ -58,9 +59,16 @@ class Contexts {
   Result<Restored> restore(const BlockKey& root, std::span<const Token> tokens, std::uint32_t streams,
                            const std::string& path, std::uint64_t bytes_max, Executor& helper);
 
+  // Brings what is kept of `tokens` into the store's memory, as far as it takes them; how many blocks are there.
+  std::size_t stage(const BlockKey& root, std::span<const Token> tokens);
+
   // Stores what of this slot file, parsed from `bytes`, is not there yet, as long as no more than `budget` bytes are
-  // written. rejected if its layout is another one.
-  Result<Kept> keep(const BlockKey& root, const SlotFile& file, std::span<const std::byte> bytes, std::uint64_t budget);
+  // written; of `hints` session and next use go with the blocks. rejected if its layout is another one.
+  Result<Kept> keep(const BlockKey& root, const SlotFile& file, std::span<const std::byte> bytes, std::uint64_t budget,
+                    const BlockHints& hints = {});
+
+  // What is to come of a conversation that ends in this block. Of one that has ended, no more than others need, too.
+  void expect(const BlockKey& end, Outlook outlook);
 
   // Those of a tenant, or of all.
   std::vector<ContextFacts> list(const std::optional<BlockKey>& root) const;
@@ -86,7 +94,7 @@ class Contexts {
   void let_go(const BlockKey& key);
   Status remember_pins() const;
   Result<Kept> put_blocks(std::span<const PrefixTree::NewBlock> blocks, const SlotFile& file,
-                          std::span<const std::byte> bytes);
+                          std::span<const std::byte> bytes, const BlockHints& hints);
 
   Store& store_;
   const NamespaceId ns_;

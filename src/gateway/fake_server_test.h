@@ -14,6 +14,7 @@
 #include "base/sha256.h"
 #include "format/slot_file.h"
 #include "gateway/front.h"
+#include "gateway/prefix_tree.h"
 #include "platform/file.h"
 
 namespace artesian {
@@ -32,6 +33,7 @@ class FakeServer {
       : loop_(loop),
         folder_(std::move(folder)),
         slots_(static_cast<std::size_t>(slots)),
+        tasks_(slots_.size(), -1),
         front_(loop, HttpLimits{}, [this](Stream& client, Request& request) { return handle(client, request); }) {}
 
   Status start() {
@@ -123,16 +125,44 @@ class FakeServer {
     return {{"content", "!"}, {"id_slot", slot}, {"timings", timings}};
   }
 
+  // The one that shares most, as the server does where no slot is named; else the one used longest ago.
+  std::size_t choose(std::span<const Token> tokens) const {
+    const auto worth = [&](std::size_t slot) { return std::pair(common_prefix(slots_[slot], tokens), -tasks_[slot]); };
+    std::size_t best = 0;
+    for (std::size_t slot = 1; slot < slots_.size(); ++slot) {
+      if (worth(slot) > worth(best)) best = slot;
+    }
+    return best;
+  }
+
+  // What all messages say, as one prompt.
+  static Json prompt_of(const Json& body) {
+    std::string prompt;
+    for (const Json& message : body.at("messages")) {
+      for (const Json& part : message.at("content")) {
+        prompt += part.is_object() ? part.at("text").get<std::string>() : part.get<std::string>();
+      }
+    }
+    return {{"prompt", prompt}};
+  }
+
+  static Json message(std::size_t cached, std::size_t computed) {
+    return {{"content", "!"}, {"usage", {{"cache_read_input_tokens", cached}, {"input_tokens", computed}}}};
+  }
+
   Task<bool> complete(Stream& client, const Request& request, Json body) {
-    const auto slot = static_cast<std::size_t>(body.value("id_slot", 0)) % slots_.size();
+    const bool named = body.contains("id_slot");
+    const auto begin = body.at("prompt").is_string() ? tokenize(body["prompt"].get<std::string>())
+                                                     : body["prompt"].get<std::vector<Token>>();
+    const auto slot = named ? body["id_slot"].get<std::size_t>() % slots_.size() : choose(begin);
+    tasks_[slot] = ++last_task_;
     if (on_complete) on_complete(static_cast<int>(slot));
     boost::asio::steady_timer timer(loop_);
     while (faults.holds_answers) {
       timer.expires_after(std::chrono::milliseconds(1));
       co_await timer.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
     }
-    const Json& prompt = body.at("prompt");
-    auto tokens = prompt.is_string() ? tokenize(prompt.get<std::string>()) : prompt.get<std::vector<Token>>();
+    auto tokens = begin;
     std::size_t cached = 0;
     const auto& held = slots_[slot];
     while (cached < held.size() && cached + 1 < tokens.size() && held[cached] == tokens[cached]) ++cached;
@@ -140,7 +170,15 @@ class FakeServer {
     const std::size_t computed = tokens.size() - cached;
     tokens.push_back('!');
     slots_[slot] = std::move(tokens);
-    co_return co_await answer(client, request, 200, completion(slot, cached, computed));
+    const bool as_message = request.target() == "/v1/messages";
+    const Json said = as_message ? message(cached, computed) : completion(slot, cached, computed);
+    co_return co_await answer(client, request, 200, said);
+  }
+
+  Json slot_list() const {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < slots_.size(); ++i) list.push_back({{"id", i}, {"id_task", tasks_[i]}});
+    return list;
   }
 
   Status act(const std::string& target, const Json& body) {
@@ -167,6 +205,9 @@ class FakeServer {
       return answer(client, request, 200, {{"tokens", tokenize(body.at("content").get<std::string>())}});
     }
     if (target == "/completion") return complete(client, request, body);
+    if (target == "/apply-template") return answer(client, request, 200, prompt_of(body));
+    if (target == "/v1/messages") return complete(client, request, prompt_of(body));
+    if (target == "/slots") return answer(client, request, 200, slot_list());
     if (target.starts_with("/slots/")) {
       const Status done = act(target, body);
       if (!done) return answer(client, request, 400, {{"error", {{"message", done.error().message}}}});
@@ -177,6 +218,8 @@ class FakeServer {
   boost::asio::any_io_executor loop_;
   std::string folder_;
   std::vector<std::vector<Token>> slots_;
+  std::vector<std::int64_t> tasks_;  // the last of each slot
+  std::int64_t last_task_ = 0;
   Front front_;
 };
 

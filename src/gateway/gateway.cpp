@@ -186,6 +186,7 @@ std::string Gateway::contexts_json(const std::optional<BlockKey>& tenant) const 
 
 Task<Response> Gateway::own_answer(const Request& request, std::string_view path) {
   if (path.starts_with("/artesian/contexts")) co_return co_await serve_contexts(request, path);
+  if (path == "/artesian/session") co_return serve_session(request);
   const bool page = path == "/artesian/";
   if (!page && path != "/artesian/status") co_return error_answer(request, 404, "there is no such page");
   Response response(http::status::ok, request.version());
@@ -231,7 +232,14 @@ Task<bool> Gateway::handle(Stream& client, Request& request) {
       .request = request,
       .watch = *watch,
       .prompt = read_prompt({request.method_string().data(), request.method_string().size()}, path, request.body()),
-      .authorization = std::string(authorization.data(), authorization.size())};
+      .authorization = std::string(authorization.data(), authorization.size()),
+      .session = {}};
+  auto session = session_of(request);
+  if (!session) {
+    watch->stop();
+    co_return co_await send(client, error_answer(request, 400, session.error().message), settings_.http.write_time_max);
+  }
+  call.session = std::move(*session);
   if (call.authorization.empty()) call.authorization = settings_.authorization;
   call.tenant = tenant_of(request, call.prompt.salt);
   if (call.prompt.kind != PromptKind::none) co_await wait_for_probe(*watch);
@@ -282,6 +290,10 @@ std::string Gateway::status_json() {
       {"refused", counters_.refused},
       {"failed", counters_.failed},
       {"waiting", waiting_.size()},
+      {"staged_blocks", counters_.staged_blocks},
+      {"read_from_memory_blocks", store.memory_hits},
+      {"sessions_paused", counters_.paused},
+      {"sessions_ended", counters_.ended},
       {"saving", keeping_},
       {"blocks", contexts_ ? contexts_->blocks() : 0},
       {"store_bytes", store.live_bytes},

@@ -3,7 +3,8 @@
 // contexts for a server it is a plain proxy and says why.
 //
 // Threads: everything on the thread that runs the io_context; what blocks goes to the worker. Ownership: what is handed
-// in lives longer. The whole of a request's way is in gateway_prompt.cpp, of saving in gateway_save.cpp.
+// in lives longer. The whole of a request's way is in gateway_prompt.cpp, of saving in gateway_save.cpp, what clients
+// say of their sessions in gateway_session.cpp.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -23,6 +24,7 @@
 #include "gateway/http.h"
 #include "gateway/probe.h"
 #include "gateway/prompt.h"
+#include "gateway/session.h"
 #include "gateway/slots.h"
 #include "gateway/staging.h"
 #include "gateway/write_budget.h"
@@ -38,16 +40,20 @@ struct GatewaySettings {
   std::uint32_t queue_max = 256;          // requests that wait for a slot
   Duration queue_time_max = std::chrono::seconds(600);
   Duration save_pause_max = std::chrono::milliseconds(50);  // for which a save may hold up others; longer ones wait
-  std::string fingerprints;                                 // file in which those of models are remembered, or empty
-  std::string pins;                                         // the same for contexts that are pinned
-  std::function<void(std::string_view)> report;             // one sentence, never a prompt or a key
-  std::function<void()> attached;                           // the server answers and was looked at
+  std::uint64_t ahead_bytes_max = 0;             // that the store's memory has for what waiting requests will need
+  std::uint32_t sessions_max = 1024;             // that are remembered by name
+  std::function<std::uint64_t()> unix_ms;        // the time of day, for what is to come; none: not known
+  std::string fingerprints;                      // file in which those of models are remembered, or empty
+  std::string pins;                              // the same for contexts that are pinned
+  std::function<void(std::string_view)> report;  // one sentence, never a prompt or a key
+  std::function<void()> attached;                // the server answers and was looked at
 };
 
 struct GatewayCounters {
   std::uint64_t requests = 0, prompts = 0, restores = 0, saves = 0, refused = 0, failed = 0;
   std::uint64_t prompt_tokens = 0, restored_tokens = 0, cached_tokens = 0, computed_tokens = 0, saved_tokens = 0;
   std::uint64_t saved_bytes = 0, restored_bytes = 0, unsaved_tokens = 0;
+  std::uint64_t staged_blocks = 0, paused = 0, ended = 0;  // sessions that were said to
   double restore_seconds = 0, save_seconds_max = 0;
 };
 
@@ -90,6 +96,21 @@ class Gateway {
   };
   // A slot in use; free again when this goes.
   class Lease;
+  // What is brought into memory for a request that waits; over when this goes.
+  class Ahead;
+  struct AheadJob {
+    const Ahead* owner = nullptr;
+    std::shared_ptr<Contexts> contexts;
+    BlockKey tenant{};
+    std::vector<Token> tokens;
+  };
+  // Where a named session's context ends.
+  struct Session {
+    BlockKey tenant{};
+    std::string name;
+    BlockKey end{};
+    std::uint64_t used = 0;  // rises with each use
+  };
   struct Prepared {
     std::size_t restored = 0;
     double seconds = 0;
@@ -104,6 +125,9 @@ class Gateway {
     BlockKey tenant{};
     std::vector<Token> known;
     double pause = 0;  // of the server's loop, in seconds
+    std::string session;
+    Outlook outlook = Outlook::unknown;
+    BlockHints hints;
   };
   // What a request needs on its way.
   struct Call {
@@ -113,6 +137,7 @@ class Gateway {
     PromptRequest prompt;
     std::string authorization;
     BlockKey tenant{};
+    SessionHint session;
   };
 
   void report(std::string_view sentence) const;
@@ -136,12 +161,26 @@ class Gateway {
   void release_slot(const Place& place);
   std::size_t free_slots() const;
   void wake_waiter();
+  std::uint64_t ahead_bytes(std::span<const Token> tokens, const BlockKey& tenant, std::size_t stored) const;
+  Task<void> stage_ahead();
   Task<Prepared> prepare(const Place& place, std::span<const Token> tokens, const BlockKey& tenant);
   Task<void> discard(std::string path, std::uint64_t reserved);
   Task<Status> restore_slot(int slot, const std::string& name);
   Task<void> make_room(int slot);
   void learn(const Place& place, const Prepared& prepared, std::span<const Token> tokens, const Relayed& relayed);
+  void settle(const Call& call, const Place& place, const Prepared& prepared, std::span<const Token> tokens,
+              const Relayed& relayed, const std::vector<bool>& touched);
   Task<void> part_tenants(const BlockKey& tenant);
+  Task<Relayed> relay_unnamed(Call& call, const Fields& extra, std::vector<bool>& touched);
+
+  // gateway_session.cpp
+  Result<SessionHint> session_of(const Request& request) const;
+  void set_outlook(Slot& slot, const SessionHint& hint);
+  void count_outlook(const SessionHint& hint);
+  void expire_outlooks();
+  BlockHints hints_of(const Slot& slot) const;
+  void note_session(const SavedFile& file, const BlockKey& end);
+  Response serve_session(const Request& request);
 
   // gateway_save.cpp
   void save_when_idle();
@@ -168,6 +207,10 @@ class Gateway {
   CostFacts costs_;
   std::deque<Waiter*> waiting_;
   std::size_t woken_ = 0;
+  std::deque<AheadJob> ahead_;
+  std::uint64_t ahead_bytes_ = 0;  // of those that wait
+  bool staging_ahead_ = false;
+  std::vector<Session> sessions_;
   std::set<boost::asio::steady_timer*> probe_waiters_;
   std::uint32_t active_ = 0;  // requests that the server works on
   std::uint32_t useless_restores_ = 0;

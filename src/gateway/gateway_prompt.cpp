@@ -38,13 +38,59 @@ class Gateway::Lease {
   Place place_;
 };
 
+class Gateway::Ahead {
+ public:
+  Ahead(Gateway& gateway, std::uint64_t bytes, std::span<const Token> tokens, const BlockKey& tenant)
+      : gateway_(gateway), bytes_(bytes) {
+    gateway.ahead_bytes_ += bytes;
+    gateway.ahead_.push_back({this, gateway.contexts_, tenant, {tokens.begin(), tokens.end()}});
+    if (!gateway.staging_ahead_) net::co_spawn(gateway.parts_.loop, gateway.stage_ahead(), net::detached);
+  }
+  Ahead(const Ahead&) = delete;
+  Ahead& operator=(const Ahead&) = delete;
+  ~Ahead() {
+    gateway_.ahead_bytes_ -= bytes_;
+    std::erase_if(gateway_.ahead_, [this](const AheadJob& job) { return job.owner == this; });
+  }
+
+ private:
+  Gateway& gateway_;
+  std::uint64_t bytes_;
+};
+
+// One after the other, in the order of their coming; what nobody waits for any more is not in the queue.
+Task<void> Gateway::stage_ahead() {
+  staging_ahead_ = true;
+  while (!ahead_.empty()) {
+    const AheadJob job = std::move(ahead_.front());
+    ahead_.pop_front();
+    const std::size_t staged =
+        co_await offload(parts_.worker, [&job] { return job.contexts->stage(job.tenant, job.tokens); });
+    counters_.staged_blocks += staged;
+  }
+  staging_ahead_ = false;
+}
+
+// How much to bring into memory for a request of which so much is stored: nothing where a slot holds as much, or where
+// others that wait have the room.
+std::uint64_t Gateway::ahead_bytes(std::span<const Token> tokens, const BlockKey& tenant, std::size_t stored) const {
+  std::size_t held = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.tenant == tenant) held = std::max(held, common_prefix(slot.tokens, tokens));
+  }
+  const std::uint64_t bytes = stored * costs_.token_bytes;
+  const bool fits = ahead_bytes_ + bytes <= settings_.ahead_bytes_max;
+  return fits && restore_pays(costs_, held, stored) ? bytes : 0;
+}
+
 Task<Result<std::vector<Token>>> Gateway::prompt_tokens(Call& call) {
   if (call.prompt.kind == PromptKind::tokens) co_return std::move(call.prompt.tokens);
   const Duration patience = std::min<Duration>(tokenize_time_max, settings_.http.silence_max);
   std::string body = std::move(call.prompt.tokenize);
   if (call.prompt.kind == PromptKind::chat) {
+    std::string chat = call.prompt.chat.empty() ? call.request.body() : std::move(call.prompt.chat);
     const auto answer =
-        co_await upstream_.ask("POST", "/apply-template", call.request.body(), call.authorization, patience);
+        co_await upstream_.ask("POST", "/apply-template", std::move(chat), call.authorization, patience);
     if (!answer) co_return fail(answer.error());
     const auto json = nlohmann::json::parse(answer->body, nullptr, false);
     if (answer->status != 200 || !json.is_object() || !json.contains("prompt") || !json["prompt"].is_string()) {
@@ -74,12 +120,14 @@ Task<Result<Gateway::Place>> Gateway::take_slot(std::span<const Token> tokens, c
   const Nanos deadline = waiter.since + settings_.queue_time_max;
   bool first = true;
   Result<Place> none = fail(Code::retry, "no slot became free in time");
+  std::optional<Ahead> ahead;
   while (true) {
     if (server != server_ || state_ != State::ready) co_return fail(Code::device_failed, "the server went away");
     std::size_t stored = 0;
     if (reuse && useless_restores_ < useless_restores_max) {
       stored = first ? contexts_->look_up(tenant, tokens) : contexts_->find(tenant, tokens);
     }
+    expire_outlooks();
     const auto choice = choose_slot(slots_, tokens, tenant, stored, costs_);
     if (choice && !watch.gone() && (!first || free_slots() > woken_)) {
       Slot& slot = slots_[static_cast<std::size_t>(choice->slot)];
@@ -90,6 +138,9 @@ Task<Result<Gateway::Place>> Gateway::take_slot(std::span<const Token> tokens, c
     if (first && waiting_.size() >= settings_.queue_max) {
       none = fail(Code::retry, "{} requests wait for a slot already", waiting_.size());
       break;
+    }
+    if (const auto bytes = first ? ahead_bytes(tokens, tenant, stored) : 0; bytes > 0) {
+      ahead.emplace(*this, bytes, tokens, tenant);
     }
     first = false;
     const Nanos now = parts_.clock.now();
@@ -223,8 +274,12 @@ void Gateway::learn(const Place& place, const Prepared& prepared, std::span<cons
   // A request that was broken off leaves the slot somewhere behind what it held.
   const std::size_t known = relayed.whole && relayed.status == 200 ? tokens.size() : std::min(held, tokens.size());
   slot.tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(known));
-  const auto timings = find_timings(relayed.end);
+  auto timings = find_timings(relayed.end);
+  if (!timings) timings = find_usage(relayed.end);
+  if (!timings) timings = find_usage(relayed.begin);
   if (!timings) return;
+  // The server made another prompt of it than we: what the slot holds is seen when it is saved.
+  if (timings->cached + timings->computed != tokens.size()) slot.tokens.clear();
   counters_.cached_tokens += timings->cached;
   counters_.computed_tokens += timings->computed;
   if (timings->computed >= rate_tokens_min && timings->prompt_ms > 0) {
@@ -235,6 +290,18 @@ void Gateway::learn(const Place& place, const Prepared& prepared, std::span<cons
   ++useless_restores_;
   report(fmt::format("slot {}: {} tokens were restored and {} used{}", place.slot, prepared.restored, timings->cached,
                      useless_restores_ < useless_restores_max ? "" : "; this model is left alone from now on"));
+}
+
+// What the slot that was meant for a request holds now: what it held before, where the server took another one.
+void Gateway::settle(const Call& call, const Place& place, const Prepared& prepared, std::span<const Token> tokens,
+                     const Relayed& relayed, const std::vector<bool>& touched) {
+  const auto number = static_cast<std::size_t>(place.slot);
+  if (place.server != server_ || (number < touched.size() && !touched[number])) return;
+  slots_[number].unsaved = call.prompt.keep;
+  slots_[number].tenant = call.tenant;
+  set_outlook(slots_[number], call.session);
+  count_outlook(call.session);
+  learn(place, prepared, tokens, relayed);
 }
 
 // Before a request whose slot the server chooses: no slot may show it another tenant's prompt.
@@ -251,22 +318,34 @@ Task<void> Gateway::part_tenants(const BlockKey& tenant) {
   }
 }
 
-Task<Relayed> Gateway::serve_unpinned(Call& call) {
+// The server chooses a slot by what they hold: which idle ones it may have used is said by their last requests.
+Task<Relayed> Gateway::relay_unnamed(Call& call, const Fields& extra, std::vector<bool>& touched) {
   const std::uint64_t server = server_;
   co_await part_tenants(call.tenant);
+  const auto before = co_await last_tasks(upstream_, settings_.authorization);
+  auto relayed = co_await upstream_.relay(call.client, call.request, call.request.body(), extra, call.watch);
+  touched.assign(slots_.size(), true);
+  if (call.prompt.kind == PromptKind::settings) co_return relayed;
+  const auto after = co_await last_tasks(upstream_, settings_.authorization);
+  for (std::size_t i = 0; i < slots_.size() && server == server_; ++i) {
+    if (i < before.size() && i < after.size()) touched[i] = before[i] != after[i];
+    if (slots_[i].busy || !touched[i]) continue;
+    slots_[i].tokens.clear();
+    slots_[i].tenant = call.tenant;
+    slots_[i].unsaved = call.prompt.keep;
+    set_outlook(slots_[i], {});
+  }
+  co_return relayed;
+}
+
+Task<Relayed> Gateway::serve_unpinned(Call& call) {
   ++active_;
-  auto relayed = co_await upstream_.relay(call.client, call.request, call.request.body(), {}, call.watch);
+  std::vector<bool> touched;
+  auto relayed = co_await relay_unnamed(call, {}, touched);
   --active_;
   if (call.prompt.kind == PromptKind::settings) {
     if (relayed.status == 200) server_lost();  // what it computes may be another thing now
     co_return relayed;
-  }
-  // Which slot it was is not known: every idle one may hold something else now, and of this tenant.
-  for (Slot& slot : slots_) {
-    if (server != server_ || slot.busy) continue;
-    slot.tokens.clear();
-    slot.tenant = call.tenant;
-    slot.unsaved = call.prompt.keep;
   }
   save_when_idle();
   co_return relayed;
@@ -312,16 +391,13 @@ Task<Relayed> Gateway::serve(Call& call) {
     Fields extra;
     extra.set("X-Artesian-Restored-Tokens", std::to_string(prepared.restored));
     extra.set("X-Artesian-Restore-Ms", fmt::format("{:.0f}", 1000 * prepared.seconds));
-    if (!call.watch.gone()) {
+    std::vector<bool> touched;
+    if (!call.watch.gone() && !call.prompt.named) relayed = co_await relay_unnamed(call, extra, touched);
+    if (!call.watch.gone() && call.prompt.named) {
       const std::string body = with_slot(call.request.body(), place->slot);
       relayed = co_await upstream_.relay(call.client, call.request, body, extra, call.watch);
     }
-    if (place->server == server_) {
-      Slot& slot = slots_[static_cast<std::size_t>(place->slot)];
-      slot.unsaved = call.prompt.keep;
-      slot.tenant = call.tenant;
-    }
-    learn(*place, prepared, *tokens, relayed);
+    settle(call, *place, prepared, *tokens, relayed, touched);
   }
   --active_;
   save_when_idle();

@@ -29,7 +29,7 @@ struct Saved {
 // `known` is what the slot must begin with. Where it does not, the server has moved its tokens (context shift), and
 // their keys and values are not those of a prompt.
 Result<Saved> keep_file(Contexts& contexts, const BlockKey& tenant, const std::string& path,
-                        std::span<const Token> known, std::uint64_t budget) {
+                        std::span<const Token> known, std::uint64_t budget, const BlockHints& hints) {
   const auto file = File::open(path, {});
   if (!file) return fail(file.error());
   const auto size = file->size();
@@ -41,7 +41,7 @@ Result<Saved> keep_file(Contexts& contexts, const BlockKey& tenant, const std::s
   if (!slot) return fail(slot.error());
   Saved saved{.tokens = slot->tokens, .kept = {}};
   if (slot->tokens.empty() || common_prefix(slot->tokens, known) < known.size()) return saved;
-  auto kept = contexts.keep(tenant, *slot, mapping->bytes(), budget);
+  auto kept = contexts.keep(tenant, *slot, mapping->bytes(), budget, hints);
   if (!kept) return fail(kept.error());
   saved.kept = *kept;
   return saved;
@@ -94,6 +94,9 @@ Task<std::optional<Gateway::SavedFile>> Gateway::take_file(int number) {
   file.contexts = contexts_;
   file.tenant = slot.tenant;
   file.known = slot.tokens;
+  file.session = slot.session;
+  file.outlook = slot.outlook;
+  file.hints = hints_of(slot);
   slot.unsaved = false;
   if (staged_bytes_ + file.reserved > parts_.staging.bytes_max()) {
     report(fmt::format("slot {}: a state of up to {} bytes is above what may lie in the staging folder; not saved",
@@ -117,7 +120,7 @@ Task<void> Gateway::keep(SavedFile file) {
   ++keeping_;
   const std::uint64_t budget = budget_.available(parts_.clock.now());
   const auto saved = co_await offload(
-      parts_.worker, [&] { return keep_file(*file.contexts, file.tenant, file.path, file.known, budget); });
+      parts_.worker, [&] { return keep_file(*file.contexts, file.tenant, file.path, file.known, budget, file.hints); });
   static_cast<void>(remove_file(file.path));
   staged_bytes_ -= file.reserved;
   --keeping_;
@@ -131,6 +134,11 @@ Task<void> Gateway::keep(SavedFile file) {
   counters_.unsaved_tokens += saved->kept.refused_tokens;
   counters_.save_seconds_max = std::max(counters_.save_seconds_max, file.pause);
   budget_.spend(saved->kept.new_bytes);
+  if (file.server == server_) {
+    const Slot& now = slots_[static_cast<std::size_t>(file.slot)];
+    if (now.used == file.use) file.outlook = now.outlook;  // said meanwhile
+  }
+  if (saved->kept.end) note_session(file, *saved->kept.end);
   if (file.server != server_) co_return;
   const double bytes = static_cast<double>(saved->tokens.size() * costs_.token_bytes);
   if (bytes > 1e6) save_bytes_per_second_ = bytes / std::max(file.pause, 1e-3);

@@ -7,9 +7,12 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/write.hpp>
 #include <filesystem>
 #include <fstream>
 #include <list>
+#include <map>
 
 #include "gateway/fake_server_test.h"
 #include "gateway/front.h"
@@ -22,13 +25,17 @@ namespace artesian {
 namespace {
 
 namespace net = boost::asio;
+namespace http = boost::beast::http;
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 struct Said {
   unsigned status = 0;
   nlohmann::json body;
-  std::uint64_t cached() const { return body.at("timings").at("cache_n").get<std::uint64_t>(); }
+  std::uint64_t cached() const {
+    if (body.contains("usage")) return body["usage"].at("cache_read_input_tokens").get<std::uint64_t>();
+    return body.at("timings").at("cache_n").get<std::uint64_t>();
+  }
 };
 
 std::string long_text(char first, std::size_t bytes) {
@@ -37,11 +44,12 @@ std::string long_text(char first, std::size_t bytes) {
   return text;
 }
 
-// A store that counts how often it is told of a prompt.
+// A store that counts how often it is told of a prompt, and of what is to come.
 class CountingStore final : public Store {
  public:
   explicit CountingStore(std::unique_ptr<Store> store) : store_(std::move(store)) {}
   std::size_t prompts = 0;
+  std::map<Outlook, std::size_t> expected;  // blocks of which something was said
 
   std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override {
     ++prompts;
@@ -66,6 +74,10 @@ class CountingStore final : public Store {
   void get(NamespaceId ns, std::span<Get> items, const Batch& batch) override { store_->get(ns, items, batch); }
   void exists(NamespaceId ns, std::span<Probe> items) override { store_->exists(ns, items); }
   void erase(NamespaceId ns, std::span<Probe> items) override { store_->erase(ns, items); }
+  void expect(NamespaceId ns, std::span<const std::span<const std::byte>> keys, Outlook outlook) override {
+    expected[outlook] += keys.size();
+    store_->expect(ns, keys, outlook);
+  }
   void pin(NamespaceId ns, std::span<Probe> items) override { store_->pin(ns, items); }
   void unpin(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override { store_->unpin(ns, keys); }
   Status flush() override { return store_->flush(); }
@@ -171,8 +183,8 @@ class GatewayTest : public testing::Test {
     run_until([&done] { return done; });
   }
 
-  Task<void> post(std::string body, std::string key, std::optional<Said>& said) {
-    auto answer = co_await world().client->ask("POST", "/completion", std::move(body), std::move(key), 60s);
+  Task<void> post(std::string body, std::string key, std::optional<Said>& said, std::string path = "/completion") {
+    auto answer = co_await world().client->ask("POST", std::move(path), std::move(body), std::move(key), 60s);
     said = answer ? Said{answer->status, nlohmann::json::parse(answer->body, nullptr, false)} : Said{};
   }
   Task<void> get(std::string method, std::string path, std::optional<Said>& said) {
@@ -185,6 +197,46 @@ class GatewayTest : public testing::Test {
     body["prompt"] = prompt;
     std::optional<Said> said;
     wait_for(post(body.dump(), key, said));
+    return *said;
+  }
+  using Headers = std::map<std::string, std::string>;
+  Task<void> post_with(const Headers& headers, std::string path, std::string body, std::optional<Said>& said) {
+    Stream stream(loop_->get_executor());
+    const auto address = parse_address("http://127.0.0.1:" + std::to_string(world().front->port()));
+    co_await stream.async_connect(address->endpoint, net::use_awaitable);
+    Request request(http::verb::post, path, 11);
+    for (const auto& [name, value] : headers) request.set(name, value);
+    request.body() = std::move(body);
+    request.keep_alive(false);
+    request.prepare_payload();
+    co_await http::async_write(stream, request, net::use_awaitable);
+    boost::beast::flat_buffer buffer;
+    Response response;
+    co_await http::async_read(stream, buffer, response, net::use_awaitable);
+    said = Said{response.result_int(), nlohmann::json::parse(response.body(), nullptr, false)};
+  }
+  Said say(const Headers& headers, const std::string& path, const std::string& body = "") {
+    std::optional<Said> said;
+    wait_for(post_with(headers, path, body, said));
+    return *said;
+  }
+  Said ask_with(const Headers& headers, const std::string& prompt) {
+    return say(headers, "/completion", nlohmann::json{{"prompt", prompt}}.dump());
+  }
+  void wait_until_saved() {
+    run_until([this] {
+      const auto now = status();
+      return now["saving"] == 0 && now["slots"].dump().find("true") == std::string::npos;
+    });
+  }
+
+  // The server takes a slot of its own choice for it.
+  Said message(const std::string& text) {
+    const nlohmann::json block{{"type", "text"}, {"text", text}};
+    const nlohmann::json turn{{"role", "user"}, {"content", nlohmann::json::array({block})}};
+    const nlohmann::json body{{"max_tokens", 8}, {"messages", nlohmann::json::array({turn})}};
+    std::optional<Said> said;
+    wait_for(post(body.dump(), "", said, "/v1/messages"));
     return *said;
   }
   Said call(const std::string& method, const std::string& path) {
@@ -238,6 +290,22 @@ TEST_F(GatewayTest, WhatASlotHoldsIsNotReadBack) {
   ask(prompt);
   EXPECT_EQ(ask(prompt + "!x").cached(), 501U);
   EXPECT_EQ(status()["restores"], 0);
+}
+
+TEST_F(GatewayTest, AMessageIsRestoredIntoTheSlotThatTheServerTakes) {
+  start(3);
+  const std::string prompt = long_text('a', 700), other = long_text('b', 500);
+  EXPECT_EQ(message(prompt).cached(), 0U);
+  ask(other);
+  restart(3);
+  EXPECT_EQ(ask(other + "!more").cached(), 501U);
+  EXPECT_EQ(message(prompt + "!and more").cached(), 701U);
+  EXPECT_EQ(status()["restored_tokens"], 501 + 701);
+  // What the other slot holds is still known: nothing is read back for it.
+  EXPECT_EQ(ask(other + "!more!").cached(), 505U);
+  EXPECT_EQ(status()["restores"], 2);
+  EXPECT_EQ(message(prompt + "!and more!").cached(), 709U);
+  EXPECT_EQ(status()["restores"], 2);
 }
 
 TEST_F(GatewayTest, TenantsSeeNothingOfEachOther) {
@@ -394,6 +462,77 @@ TEST_F(GatewayTest, TheStoreIsToldOfAPromptOnce) {
   world().server->faults.holds_answers = false;
   run_until([&done] { return done == 3; });
   EXPECT_EQ(store_->prompts, 4U);
+}
+
+TEST_F(GatewayTest, WhatAWaitingRequestNeedsIsReadAhead) {
+  files_.engine.memory_bytes = 4 * MiB;
+  files_.engine.memory_on_put = files_.engine.memory_on_get = false;
+  settings_.ahead_bytes_max = 32 * 1000;  // room for one of both
+  reopen_store();
+  start(1);
+  const std::vector<std::string> prompts = {long_text('a', 700), long_text('b', 600)};
+  for (const auto& prompt : prompts) ask(prompt);
+  restart(1);
+  world().server->faults.holds_answers = true;
+  bool begun = false;
+  world().server->on_complete = [&begun](int) { begun = true; };
+  std::vector<std::optional<Said>> said(3);
+  std::size_t done = 0;
+  const auto send = [&](std::size_t i, const std::string& prompt) {
+    net::co_spawn(*loop_, post(nlohmann::json{{"prompt", prompt}}.dump(), "", said[i]),
+                  [&done](const std::exception_ptr&) { ++done; });
+  };
+  send(0, "x");
+  run_until([&begun] { return begun; });
+  for (std::size_t i = 0; i < 2; ++i) {
+    send(i + 1, prompts[i]);
+    run_until([&, this] { return status()["waiting"] == i + 1 && status()["staged_blocks"] == 6; });
+  }
+  EXPECT_EQ(store_->stats().memory_hits, 0U);
+  world().server->faults.holds_answers = false;
+  run_until([&done] { return done == 3; });
+  EXPECT_EQ(said[1]->cached(), 699U);
+  EXPECT_EQ(said[2]->cached(), 599U);
+  EXPECT_EQ(status()["staged_blocks"], 6);
+  EXPECT_EQ(status()["read_from_memory_blocks"], 6);
+}
+
+TEST_F(GatewayTest, AClientSaysWhatIsToComeOfItsSession) {
+  settings_.unix_ms = [] { return std::uint64_t{1'000'000}; };
+  start(3);
+  const std::string shared = long_text('a', 400);
+  const Headers paused = {
+      {"X-Artesian-Session", "b"}, {"X-Artesian-Session-State", "paused"}, {"X-Artesian-Back-In", "30"}};
+  ask_with({{"X-Artesian-Session", "a"}}, shared + "#" + long_text('c', 300));
+  wait_until_saved();
+  ask_with(paused, shared + long_text('b', 300));
+  wait_until_saved();
+  EXPECT_EQ(store_->expected[Outlook::awaited], 6U);
+  EXPECT_EQ(status()["sessions_paused"], 1);
+  std::vector<BlockHints> hints;
+  ASSERT_TRUE(store_->list(0, [&hints](const BlockFacts& facts) {
+    hints.push_back(facts.hints);
+    return true;
+  }));
+  EXPECT_EQ(std::ranges::count_if(hints, [](const BlockHints& hint) { return hint.next_use_ms > 1'000'000; }), 3);
+  EXPECT_TRUE(std::ranges::all_of(hints, [](const BlockHints& hint) { return hint.session != 0; }));
+  // What both begin with stays as it is.
+  EXPECT_EQ(say({{"X-Artesian-Session", "a"}, {"X-Artesian-Session-State", "ended"}}, "/artesian/session").status,
+            200U);
+  EXPECT_EQ(store_->expected[Outlook::ended], 3U);
+  EXPECT_EQ(status()["sessions_ended"], 1);
+}
+
+TEST_F(GatewayTest, WhatIsSaidOfASessionIsReadStrictly) {
+  start();
+  EXPECT_EQ(say({{"X-Artesian-Session", "a"}, {"X-Artesian-Session-State", "ended"}}, "/artesian/session").status,
+            404U);
+  EXPECT_EQ(say({{"X-Artesian-Session-State", "ended"}}, "/artesian/session").status, 400U);
+  const auto refused = ask_with({{"X-Artesian-Session-State", "gone"}}, "x");
+  EXPECT_EQ(refused.status, 400U);
+  EXPECT_THAT(refused.body.dump(), HasSubstr("active, paused or ended"));
+  EXPECT_EQ(ask_with({{"X-Artesian-Back-In", "5"}}, "x").status, 400U);
+  EXPECT_EQ(ask_with({{"X-Artesian-Session-State", "ended"}}, "x").status, 200U);
 }
 
 TEST_F(GatewayTest, NobodyWaitsForever) {

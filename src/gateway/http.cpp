@@ -28,7 +28,8 @@ namespace http = beast::http;
 using beast::error_code;
 
 constexpr auto as_values = net::as_tuple(net::use_awaitable);
-constexpr std::size_t end_bytes = 16 * 1024;  // of an answer, kept to find its timings in
+constexpr std::size_t end_bytes = 16 * 1024;   // of an answer, kept to find its timings in,
+constexpr std::size_t begin_bytes = 2 * 1024;  // and its usage
 constexpr std::size_t piece_bytes = 64 * 1024;
 
 // Headers that are about one connection only; each side has its own.
@@ -260,6 +261,7 @@ Task<Relayed> Upstream::hand_on(Stream& server, Stream& client, const Request& r
     const std::size_t count = piece.size() - parser.get().body().size;
     if (count == 0) continue;
     if (relayed.end.empty()) relayed.first_byte = std::chrono::steady_clock::now() - begin;
+    relayed.begin.append(piece.data(), std::min(count, begin_bytes - relayed.begin.size()));
     keep_end(relayed.end, piece.data(), count);
     client.expires_after(limits_.write_time_max);
     const net::const_buffer data(piece.data(), count);

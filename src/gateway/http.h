@@ -79,7 +79,7 @@ struct Relayed {
   bool whole = false;          // and was handed on to its end
   bool client_usable = false;  // another request may follow on the connection
   unsigned status = 0;
-  std::string end;         // the last bytes of the body
+  std::string begin, end;  // the first bytes of the body, and the last
   Duration first_byte{0};  // from the call to the first byte of the body
 };
 

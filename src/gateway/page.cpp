@@ -41,7 +41,8 @@ const std::string_view status_page = R"PAGE(<!doctype html>
       "requests": count(s.requests), "prompts": count(s.prompts), "restored tokens": count(s.restored_tokens),
       "from a slot or restored": count(s.cached_tokens), "computed tokens": count(s.computed_tokens),
       "time saved": saved(s), "restores": count(s.restores), "saved": size(s.saved_bytes),
-      "waiting": count(s.waiting), "failed": count(s.failed + s.refused),
+      "waiting": count(s.waiting), "blocks read ahead": count(s.staged_blocks),
+      "sessions paused": count(s.sessions_paused), "sessions ended": count(s.sessions_ended), "failed": count(s.failed + s.refused),
     };
     const list = document.getElementById("figures");
     list.replaceChildren(...Object.entries(figures).map(([name, value]) => {

@@ -70,6 +70,7 @@ class PrefixTree {
   // The blocks from the first to this one; none where one of them is not there.
   std::vector<BlockKey> path_to(const BlockKey& key) const;
   bool is_leaf(const BlockKey& key) const { return find_node(key) != nullptr && children(key).empty(); }
+  std::size_t branches(const BlockKey& key) const { return children(key).size(); }  // blocks that go on from it
   void touch(const Match& match, Nanos now);
 
   std::uint32_t block_tokens() const { return block_tokens_; }

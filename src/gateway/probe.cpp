@@ -1,5 +1,6 @@
 #include "gateway/probe.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/hex.h"
@@ -109,6 +110,19 @@ Task<Status> check_restore(Upstream& server, int slot, const std::string& author
 Task<bool> server_ready(Upstream& server) {
   const auto answer = co_await server.ask("GET", "/health", "", "", 5s);
   co_return answer && answer->status == 200;
+}
+
+Task<std::vector<std::int64_t>> last_tasks(Upstream& server, std::string authorization) {
+  const Duration patience = std::min<Duration>(call_time_max, server.limits().silence_max);
+  const auto answer = co_await server.ask("GET", "/slots", "", std::move(authorization), patience);
+  const json list = answer ? parse(*answer) : json();
+  std::vector<std::int64_t> tasks;
+  for (const json& slot : list.is_array() ? list : json::array()) {
+    if (!slot.is_object()) co_return std::vector<std::int64_t>();
+    const json task = slot.value("id_task", json(-1));
+    tasks.push_back(task.is_number_integer() ? task.get<std::int64_t>() : -1);
+  }
+  co_return tasks;
 }
 
 Task<Status> slot_action(Upstream& server, int slot, std::string action, std::string file,

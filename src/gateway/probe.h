@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "format/slot_file.h"
 #include "gateway/http.h"
@@ -29,6 +30,9 @@ Task<bool> server_ready(Upstream& server);
 
 Task<Result<ServerFacts>> probe_server(Upstream& server, Staging& staging, Executor& worker,
                                        const std::string& authorization);
+
+// The last request's number of each slot, which rises; empty where the server does not say (--no-slots).
+Task<std::vector<std::int64_t>> last_tasks(Upstream& server, std::string authorization);
 
 // POST /slots/{id}?action={action} with a file of this name; rejected with what the server says.
 Task<Status> slot_action(Upstream& server, int slot, std::string action, std::string file,

@@ -5,12 +5,14 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "gateway/chat_body.h"
+
 namespace artesian {
 namespace {
 
 using nlohmann::json;
 
-enum class Route { chat, completion, pinned, harmless, settings };
+enum class Route { chat, messages, responses, completion, pinned, harmless, settings };
 
 struct RouteInfo {
   std::string_view path;
@@ -25,8 +27,9 @@ constexpr std::array routes = {
     RouteInfo{"/completions", Route::completion},
     RouteInfo{"/v1/completions", Route::completion},
     RouteInfo{"/infill", Route::pinned},
-    RouteInfo{"/v1/responses", Route::pinned},
-    RouteInfo{"/responses", Route::pinned},
+    RouteInfo{"/v1/responses", Route::responses},
+    RouteInfo{"/responses", Route::responses},
+    RouteInfo{"/v1/messages", Route::messages},
     RouteInfo{"/tokenize", Route::harmless},
     RouteInfo{"/detokenize", Route::harmless},
     RouteInfo{"/apply-template", Route::harmless},
@@ -82,6 +85,14 @@ void read_text(const json& body, PromptRequest& request) {
   }
 }
 
+// What is not understood goes where it would have gone without us.
+void read_converted(Route route, std::string_view text, PromptRequest& request) {
+  auto chat = route == Route::messages ? chat_of_messages(text) : chat_of_responses(text);
+  request.named = route == Route::responses;
+  request.kind = chat ? PromptKind::chat : request.named ? PromptKind::pinned : PromptKind::unpinned;
+  if (chat) request.chat = std::move(*chat);
+}
+
 std::optional<double> last_number(std::string_view text, std::string_view name) {
   // Inside a string the quotes would be escaped, so that this is a member's name.
   std::size_t at = text.rfind(name);
@@ -125,6 +136,8 @@ PromptRequest read_prompt(std::string_view method, std::string_view path, std::s
     request.kind = PromptKind::unpinned;
   } else if (route->route == Route::pinned) {
     request.kind = PromptKind::pinned;
+  } else if (route->route == Route::messages || route->route == Route::responses) {
+    read_converted(route->route, text, request);
   } else if (route->route == Route::completion) {
     read_text(body, request);
   } else {
@@ -151,6 +164,16 @@ std::optional<Timings> find_timings(std::string_view end_of_answer) {
   const auto ms = last_number(end_of_answer, "\"prompt_ms\":");
   if (!cached || !computed || !ms) return std::nullopt;
   return Timings{static_cast<std::uint64_t>(*cached), static_cast<std::uint64_t>(*computed), *ms};
+}
+
+std::optional<Timings> find_usage(std::string_view part_of_answer) {
+  const auto number_of = [&](std::string_view name) { return last_number(part_of_answer, name); };
+  const auto input = number_of("\"input_tokens\":");
+  const auto beside = number_of("\"cache_read_input_tokens\":");  // of /v1/messages: not in the other number
+  const auto within = number_of("\"cached_tokens\":");
+  if (!input || (!beside && (!within || *within > *input))) return std::nullopt;
+  const double cached = beside ? *beside : *within;
+  return Timings{static_cast<std::uint64_t>(cached), static_cast<std::uint64_t>(beside ? *input : *input - cached), 0};
 }
 
 }  // namespace artesian

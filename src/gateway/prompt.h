@@ -28,6 +28,8 @@ struct PromptRequest {
   PromptKind kind = PromptKind::none;
   std::vector<Token> tokens;  // kind tokens
   std::string tokenize;       // kind text: the body for /tokenize
+  std::string chat;           // kind chat: the body for /apply-template; empty: the request's own
+  bool named = true;          // false: the server takes a slot by what slots hold, whatever we name
   std::string salt;           // the request's cache_salt
   bool reuse = true;          // false: it wants its prompt computed
   bool keep = true;           // false: what the slot holds afterwards is not what the tokens alone would give
@@ -42,11 +44,13 @@ std::string tokenize_body(std::string_view prompt);
 // The same JSON object with "id_slot" as its first member. The object has none (see read_prompt).
 std::string with_slot(std::string_view body, int slot);
 
-// The `timings` of an answer, found near its end; of a stream, in its last event.
+// The `timings` of an answer, found near its end; of a stream, in its last event. Where it has none, its `usage`, which
+// in a stream of /v1/messages is at the beginning.
 struct Timings {
   std::uint64_t cached = 0, computed = 0;  // tokens of the prompt
-  double prompt_ms = 0;
+  double prompt_ms = 0;                    // 0: not said
 };
 std::optional<Timings> find_timings(std::string_view end_of_answer);
+std::optional<Timings> find_usage(std::string_view part_of_answer);
 
 }  // namespace artesian

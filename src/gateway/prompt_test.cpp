@@ -14,8 +14,7 @@ TEST(Prompt, KnowsWhichRequestsTakeASlot) {
   EXPECT_EQ(read_prompt("GET", "/v1/chat/completions", "").kind, PromptKind::none);
   EXPECT_EQ(post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}]})").kind, PromptKind::chat);
   EXPECT_EQ(post("/tokenize", "{}").kind, PromptKind::none);
-  EXPECT_EQ(post("/v1/responses", R"({"input":"x"})").kind, PromptKind::pinned);
-  EXPECT_EQ(post("/v1/messages", R"({"messages":[]})").kind, PromptKind::unpinned);
+  EXPECT_EQ(post("/infill", R"({"input_prefix":"x","input_suffix":"y"})").kind, PromptKind::pinned);
   EXPECT_EQ(post("/v1/embeddings", R"({"input":"x"})").kind, PromptKind::unpinned);
   EXPECT_EQ(post("/added/tomorrow", "x").kind, PromptKind::unpinned);
   EXPECT_EQ(post("/lora-adapters", "[]").kind, PromptKind::settings);
@@ -45,10 +44,26 @@ TEST(Prompt, LeavesToTheServerWhatIsTheServers) {
             PromptKind::unpinned);
 }
 
+TEST(Prompt, OtherFormsOfChatAreUnderstoodWhereTheServersTextIsKnown) {
+  const auto responses = post("/v1/responses", R"({"input":"x"})");
+  EXPECT_EQ(responses.kind, PromptKind::chat);
+  EXPECT_TRUE(responses.named);
+  EXPECT_EQ(responses.chat, R"({"messages":[{"role":"user","content":"x"}]})");
+  EXPECT_EQ(post("/v1/responses", R"({"input":[{"type":"item_of_tomorrow"}]})").kind, PromptKind::pinned);
+  const auto messages = post("/v1/messages", R"({"messages":[{"role":"user","content":"x"}],"max_tokens":4})");
+  EXPECT_EQ(messages.kind, PromptKind::chat);
+  EXPECT_FALSE(messages.named);
+  EXPECT_EQ(messages.chat, R"({"messages":[{"role":"user","content":"x"}]})");
+  const auto image = post("/v1/messages", R"({"messages":[{"role":"user","content":[{"type":"image"}]}]})");
+  EXPECT_EQ(image.kind, PromptKind::unpinned);
+}
+
 TEST(Prompt, NeverFailsOnABadBody) {
   for (const auto* body : {"", "{", "[]", "7", R"({"messages":7})", R"({"messages":[7]})", "\xff\xfe"}) {
-    const auto kind = post("/v1/chat/completions", body).kind;
-    EXPECT_TRUE(kind == PromptKind::none || kind == PromptKind::unpinned) << body;
+    for (const auto* path : {"/v1/chat/completions", "/v1/messages", "/v1/responses"}) {
+      const auto kind = post(path, body).kind;
+      EXPECT_TRUE(kind == PromptKind::none || kind == PromptKind::unpinned || kind == PromptKind::pinned) << body;
+    }
   }
 }
 
@@ -74,6 +89,20 @@ TEST(Prompt, FindsTheTimingsButNotAMentionOfThem) {
   EXPECT_EQ(timings->prompt_ms, 3.5);
   EXPECT_FALSE(find_timings(R"({"content":"\"cache_n\":7,\"prompt_n\":1,\"prompt_ms\":1,"})"));
   EXPECT_FALSE(find_timings(""));
+}
+
+TEST(Prompt, FindsTheUsageWhereThereAreNoTimings) {
+  const auto message = find_usage(R"({"content":[],"usage":{"cache_read_input_tokens":700,"input_tokens":9}})");
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->cached, 700U);
+  EXPECT_EQ(message->computed, 9U);
+  const auto response =
+      find_usage(R"({"usage":{"input_tokens":709,"output_tokens":1,"input_tokens_details":{"cached_tokens":700}}})");
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->cached, 700U);
+  EXPECT_EQ(response->computed, 9U);
+  EXPECT_FALSE(find_usage(R"({"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":6}}})"));
+  EXPECT_FALSE(find_usage(R"({"usage":{"output_tokens":5}})"));
 }
 
 }  // namespace

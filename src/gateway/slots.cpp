@@ -1,6 +1,7 @@
 #include "gateway/slots.h"
 
 #include <algorithm>
+#include <array>
 
 namespace artesian {
 namespace {
@@ -29,8 +30,12 @@ std::optional<SlotChoice> choose_slot(std::span<const Slot> slots, std::span<con
     const std::size_t held = slot.tenant == tenant ? common_prefix(slot.tokens, tokens) : 0;
     const auto number = static_cast<int>(i);
     if (!fullest || held > fullest->held) fullest = SlotChoice{number, held, false};
-    // One that holds nothing gives nothing up; of the others, the one used longest ago.
-    const auto rank = [](const Slot& one) { return std::pair(!one.tokens.empty(), one.used); };
+    // One that holds nothing gives nothing up, and one whose session has ended next to nothing; of the others, the one
+    // used longest ago, those that somebody comes back to last.
+    const auto rank = [](const Slot& one) {
+      constexpr std::array weights = {2, 3, 1};  // of an outlook
+      return std::pair(one.tokens.empty() ? 0 : weights[static_cast<std::size_t>(one.outlook)], one.used);
+    };
     if (!oldest || rank(slot) < rank(slots[oldest->slot])) oldest = SlotChoice{number, held, false};
   }
   if (!fullest) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "artesian/store.h"
 #include "format/slot_file.h"
 #include "gateway/prefix_tree.h"
 
@@ -20,6 +21,9 @@ struct Slot {
   std::vector<Token> tokens;  // that it begins with, as far as is known
   BlockKey tenant{};          // whose they are
   std::uint64_t used = 0;     // rises with each use
+  std::string session;        // as the client names it, if it does
+  Outlook outlook = Outlook::unknown;
+  Nanos back{0};  // when an awaited one is expected
 };
 
 // What restoring and computing cost here, as measured so far; 0 is "not known yet".

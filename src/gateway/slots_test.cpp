@@ -36,6 +36,18 @@ TEST(Slots, AStoredContextGoesToTheSlotThatLosesLeast) {
   EXPECT_EQ(choose_slot(with_empty, sequence(400), {}, 300, fast_flash)->slot, 1);
 }
 
+TEST(Slots, ASessionThatHasEndedGivesWayFirstAndOneThatPausesLast) {
+  std::vector<Slot> slots = {{.tokens = sequence(60, 700), .used = 1, .outlook = Outlook::awaited},
+                             {.tokens = sequence(60, 800), .used = 2},
+                             {.tokens = sequence(60, 900), .used = 3, .outlook = Outlook::ended}};
+  const auto chosen = [&] { return choose_slot(slots, sequence(400), {}, 300, fast_flash)->slot; };
+  EXPECT_EQ(chosen(), 2);
+  slots[2].busy = true;
+  EXPECT_EQ(chosen(), 1);
+  slots[1].busy = true;
+  EXPECT_EQ(chosen(), 0);
+}
+
 TEST(Slots, AnotherTenantsSlotHoldsNothing) {
   const std::vector<Slot> slots = {{.tokens = sequence(300), .tenant = *tenant_root("one")}};
   EXPECT_EQ(choose_slot(slots, sequence(300), *tenant_root("two"), 0, fast_flash)->held, 0U);

@@ -158,7 +158,58 @@ def openai(bench):
         check(again["cached"] > 150, f"after a restart {again['cached']} tokens are cached")
 
 
-CASES = {"hang": hang, "cap": cap, "full": full, "other": other, "openai": openai}
+TOOLS = {"type": "object", "properties": {"well": {"type": "integer"}, "again": {"type": "boolean"}}, "required": ["well"]}
+
+
+def anthropic(question, *more):
+    messages = [{"role": "user", "content": [{"type": "text", "text": f"Remember this: {DOCUMENT} "},
+                                             {"type": "text", "text": question}]}, *more]
+    return {"system": "You answer briefly.", "messages": messages, "max_tokens": 8, "temperature": 0,
+            "tools": [{"name": "depth", "description": "How deep a well is", "input_schema": TOOLS}]}
+
+
+def responses(question, *more):
+    asked = [{"role": "user", "content": [{"type": "input_text", "text": f"Remember this: {DOCUMENT} {question}"}]}, *more]
+    return {"instructions": "You answer briefly.", "input": asked, "max_output_tokens": 8, "temperature": 0,
+            "tools": [{"type": "function", "name": "depth", "description": "How deep a well is", "parameters": TOOLS}]}
+
+
+def forms(bench):
+    """Anthropic's messages and OpenAI's responses: restored after a restart as chats are."""
+    used = [{"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "depth", "input": {"well": 3}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "51 metres"}]}]
+    called = [{"type": "function_call", "call_id": "c1", "name": "depth", "arguments": '{"well":3}'},
+              {"type": "function_call_output", "call_id": "c1", "output": "51 metres"}]
+    turns = [("/v1/messages", anthropic, used), ("/v1/responses", responses, called)]
+
+    def ask(gateway, path, body):
+        before = gateway.status()
+        said = gateway.post(path, body)
+        usage = said["usage"]
+        cached = usage["cache_read_input_tokens"] if "messages" in path else usage["input_tokens_details"]["cached_tokens"]
+        gateway.wait_until_saved()
+        after = gateway.status()
+        check(after["prompt_tokens"] - before["prompt_tokens"] == usage["input_tokens"] + (cached if "messages" in path else 0),
+              f"{path}: {after['prompt_tokens'] - before['prompt_tokens']} tokens were expected, the server has {usage}")
+        return json.dumps(said.get("content", said.get("output", [{}])[-1].get("content"))), cached, \
+            after["restored_tokens"] - before["restored_tokens"]
+
+    with Gateway(bench, name="before") as gateway:
+        for path, make, _ in turns:
+            _, cached, restored = ask(gateway, path, make("How deep is well number 3?"))
+            check(restored == 0, f"{path}: {restored} tokens were restored of nothing")
+    # As the slots were; then what goes on from there.
+    with Gateway(bench, name="after") as gateway:
+        for path, make, more in turns:
+            first, cached, restored = ask(gateway, path, make("How deep is well number 3?"))
+            check(cached > 150 and restored > 150, f"{path}: {cached} tokens are cached, {restored} restored")
+            again, held, _ = ask(gateway, path, make("How deep is well number 3?"))
+            check(again == first, f"{path}: {first!r} after a restart, {again!r} without one; {cached} and {held} cached")
+            _, cached, _ = ask(gateway, path, make("How deep is well number 3?", *more))
+            check(cached > 150, f"{path} with a tool's answer: {cached} tokens are cached")
+
+
+CASES = {"hang": hang, "cap": cap, "full": full, "other": other, "openai": openai, "forms": forms}
 
 if __name__ == "__main__":
     with Bench.open(*sys.argv[2:4]) as opened:
