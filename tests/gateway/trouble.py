@@ -170,7 +170,7 @@ def anthropic(question, *more):
 
 def responses(question, *more):
     asked = [{"role": "user", "content": [{"type": "input_text", "text": f"Remember this: {DOCUMENT} {question}"}]}, *more]
-    return {"instructions": "You answer briefly.", "input": asked, "max_output_tokens": 8, "temperature": 0,
+    return {"instructions": "Say little, and say it at once.", "input": asked, "max_output_tokens": 8, "temperature": 0,
             "tools": [{"type": "function", "name": "depth", "description": "How deep a well is", "parameters": TOOLS}]}
 
 
