@@ -27,7 +27,7 @@ constexpr std::size_t io_class_count = 4;
 // submitted is durable.
 enum class IoOp : std::uint8_t { read, write, flush };
 
-// Which lifetime the written bytes belong to. 0 is "no hint"; a device without placement ignores it.
+// Which lifetime the written bytes belong to. 0 is "no hint"; a device without placement ignores it (see DeviceFacts).
 struct PlacementHandle {
   std::uint16_t id = 0;
 };
@@ -69,6 +69,7 @@ struct DeviceFacts {
   std::uint32_t queue_depth_max = 64;     // requests in flight at the drive at once
   std::uint32_t queue_max = 4096;         // requests waiting or in flight; submit answers `retry` beyond it
   bool direct = false;                    // past the page cache
+  std::string placement;                  // of the first file: "8 write streams", or why handles are ignored
   std::vector<std::uint64_t> file_bytes;  // size of each file
 };
 

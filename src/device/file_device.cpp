@@ -37,6 +37,7 @@ class FileDevice final : public Device {
   struct Parts {
     std::vector<File> files;
     std::vector<std::string> names;
+    std::vector<DrivePlacement> placements;
     DeviceFacts facts;
     std::unique_ptr<IoEngine> engine;
     bool writable = false;
@@ -172,6 +173,7 @@ class FileDevice final : public Device {
     own_.engine->start({.file = transfer.first().file,
                         .write = transfer.first().op == IoOp::write,
                         .flush = transfer.first().op == IoOp::flush,
+                        .placement = transfer.first().placement.id,
                         .offset = transfer.first().offset + transfer.from,
                         .memory = transfer.memory,
                         .id = index});
@@ -328,9 +330,10 @@ Result<std::vector<File>> open_files(std::size_t count, const FileDeviceOptions&
   return files;
 }
 
-Result<std::unique_ptr<IoEngine>> make_engine(const FileDeviceOptions& options, std::span<const File> files) {
+Result<std::unique_ptr<IoEngine>> make_engine(const FileDeviceOptions& options, std::span<const File> files,
+                                              std::span<const DrivePlacement> placements) {
   if (options.backend != IoBackend::threads) {
-    auto ring = make_uring_engine(options.queue_depth_max, files, options.wakeable);
+    auto ring = make_uring_engine(options.queue_depth_max, files, placements, options.wakeable);
     if (ring || options.backend == IoBackend::uring) return ring;
     if (options.report) options.report(ring.error().message + "; reading with a pool of threads");
   }
@@ -374,12 +377,15 @@ Result<std::unique_ptr<Device>> make_file_device(std::vector<File> files, const 
   }
   facts.queue_depth_max = options.queue_depth_max;
   facts.queue_max = options.queue_max;
-  auto engine = make_engine(options, parts.files);
+  for (const File& file : parts.files)
+    parts.placements.push_back(options.write ? probe_placement(file) : DrivePlacement{});
+  auto engine = make_engine(options, parts.files, parts.placements);
   if (!engine) return fail(std::move(engine.error()));
   parts.engine = std::move(*engine);
   facts.engine = parts.engine->name();
   facts.name = fmt::format("{}{}, {}{}", facts.engine, facts.direct ? ", O_DIRECT" : "", parts.names[0],
                            parts.files.size() > 1 ? fmt::format(" and {} more", parts.files.size() - 1) : "");
+  facts.placement = parts.placements.front().what;
   parts.writable = options.write;
   parts.forget = options.direct != DirectIo::off;
   parts.merge_bytes = options.merge_bytes;

@@ -80,6 +80,22 @@ class FileDeviceTest : public testing::TestWithParam<IoBackend> {
   std::vector<std::string> said_;
 };
 
+TEST_P(FileDeviceTest, AFileIgnoresWhereBytesBelong) {
+  auto how = options();
+  how.write = true;
+  const auto device = open(how);
+  EXPECT_EQ(device->facts().placement, "no placement: a file of a file system");
+  auto write = read(8 * KiB, 4 * KiB, 0, 1);
+  write.op = IoOp::write;
+  write.placement = {3};
+  std::ranges::fill(write.buffer, std::byte{0x5a});
+  ASSERT_TRUE(device->submit(std::span(&write, 1)));
+  EXPECT_TRUE(drain(*device, 1)[0].status);
+  std::array<std::byte, 2> back{};
+  ASSERT_TRUE(File::open(path_, {})->read(12 * KiB - 1, back));
+  EXPECT_EQ(back, (std::array{std::byte{0x5a}, pattern(12 * KiB)}));
+}
+
 TEST_P(FileDeviceTest, NeighboursAreOneOperationUpToTheLimit) {
   auto how = options();
   how.queue_depth_max = 1;

@@ -9,13 +9,15 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "platform/file.h"
+#include "platform/placement.h"
 
 namespace artesian {
 
 struct IoOperation {
   std::uint32_t file = 0;  // index in the files that the engine was made for
   bool write = false;
-  bool flush = false;  // no memory: what was written before is durable when it is done
+  bool flush = false;           // no memory: what was written before is durable when it is done
+  std::uint16_t placement = 0;  // of what is written; 0: no hint
   std::uint64_t offset = 0;
   std::span<const iovec> memory;  // stays valid until the operation is reaped
   std::uint64_t id = 0;
@@ -40,8 +42,10 @@ class IoEngine {
   virtual void unregister_memory(std::span<std::byte> memory) = 0;
 };
 
-// The files must outlive the engine and stay where they are. `rejected` where the system does not allow it.
-Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files, bool wakeable);
+// The files must outlive the engine and stay where they are, and so must what their drives know of placement (one
+// each). `rejected` where the system does not allow it. The threads place nothing.
+Result<std::unique_ptr<IoEngine>> make_uring_engine(std::uint32_t depth, std::span<const File> files,
+                                                    std::span<const DrivePlacement> placements, bool wakeable);
 Result<std::unique_ptr<IoEngine>> make_thread_engine(std::uint32_t threads, std::span<const File> files);
 
 }  // namespace artesian

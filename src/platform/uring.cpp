@@ -1,6 +1,7 @@
 #include "platform/uring.h"
 
 #include <liburing.h>
+#include <linux/nvme_ioctl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 
 namespace artesian {
 namespace {
@@ -43,10 +45,10 @@ Uring::Uring(Uring&&) noexcept = default;
 Uring& Uring::operator=(Uring&&) noexcept = default;
 Uring::~Uring() = default;
 
-Result<Uring> Uring::open(unsigned entries) {
+Result<Uring> Uring::open(unsigned entries, bool commands) {
   auto memory = std::make_unique<io_uring>();
   io_uring_params params{};
-  params.flags = IORING_SETUP_CLAMP;
+  params.flags = IORING_SETUP_CLAMP | (commands ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0U);
   if (const int error = ::io_uring_queue_init_params(entries, memory.get(), &params); error != 0) {
     return fail(Code::rejected, "io_uring cannot be set up: {}", ::strerror(-error));
   }
@@ -108,34 +110,43 @@ int Uring::piece_of(std::span<const std::byte> memory) const {
   return -1;
 }
 
+void encode_uring(const UringIo& io, int piece, io_uring_sqe& entry) {
+  if (io.command != nullptr) {
+    ::io_uring_prep_rw(IORING_OP_URING_CMD, &entry, io.file, nullptr, 0, 0);
+    entry.cmd_op = NVME_URING_CMD_IO;
+    ::memcpy(entry.cmd, io.command, sizeof(*io.command));
+    return;
+  }
+  const auto count = static_cast<unsigned>(io.memory.size());
+  if (io.flush) {
+    ::io_uring_prep_fsync(&entry, io.file, IORING_FSYNC_DATASYNC);
+  } else if (count == 1) {
+    const iovec& one = io.memory[0];
+    const auto bytes = static_cast<unsigned>(one.iov_len);
+    if (io.write) {
+      ::io_uring_prep_write(&entry, io.file, one.iov_base, bytes, io.offset);
+    } else {
+      ::io_uring_prep_read(&entry, io.file, one.iov_base, bytes, io.offset);
+    }
+    if (piece >= 0) {
+      entry.opcode = io.write ? IORING_OP_WRITE_FIXED : IORING_OP_READ_FIXED;
+      entry.buf_index = static_cast<__u16>(piece);
+    }
+  } else if (io.write) {
+    ::io_uring_prep_writev(&entry, io.file, io.memory.data(), count, io.offset);
+  } else {
+    ::io_uring_prep_readv(&entry, io.file, io.memory.data(), count, io.offset);
+  }
+  // This liburing has no name for it: the first byte of what other requests have as file_index.
+  constexpr std::size_t write_stream = 44;
+  static_assert(offsetof(io_uring_sqe, file_index) == write_stream);
+  if (io.write) reinterpret_cast<std::uint8_t*>(&entry)[write_stream] = io.write_stream;
+}
+
 bool Uring::prepare(const UringIo& io) {
   io_uring_sqe* entry = ::io_uring_get_sqe(ring_.get());
   if (entry == nullptr) return false;
-  if (io.flush) {
-    ::io_uring_prep_fsync(entry, io.file, IORING_FSYNC_DATASYNC);
-  } else if (io.memory.size() == 1) {
-    const iovec& one = io.memory[0];
-    const auto bytes = static_cast<unsigned>(one.iov_len);
-    const int piece = piece_of(as_bytes(one));
-    if (piece >= 0) {
-      if (io.write) {
-        ::io_uring_prep_write_fixed(entry, io.file, one.iov_base, bytes, io.offset, piece);
-      } else {
-        ::io_uring_prep_read_fixed(entry, io.file, one.iov_base, bytes, io.offset, piece);
-      }
-    } else if (io.write) {
-      ::io_uring_prep_write(entry, io.file, one.iov_base, bytes, io.offset);
-    } else {
-      ::io_uring_prep_read(entry, io.file, one.iov_base, bytes, io.offset);
-    }
-  } else {
-    const auto count = static_cast<unsigned>(io.memory.size());
-    if (io.write) {
-      ::io_uring_prep_writev(entry, io.file, io.memory.data(), count, io.offset);
-    } else {
-      ::io_uring_prep_readv(entry, io.file, io.memory.data(), count, io.offset);
-    }
-  }
+  encode_uring(io, io.memory.size() == 1 ? piece_of(as_bytes(io.memory[0])) : -1, *entry);
   if (files_registered_) entry->flags |= IOSQE_FIXED_FILE;
   ::io_uring_sqe_set_data64(entry, io.tag);
   return true;

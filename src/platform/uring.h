@@ -19,6 +19,8 @@
 #include "base/result.h"
 
 struct io_uring;
+struct io_uring_sqe;
+struct nvme_uring_cmd;
 
 namespace artesian {
 
@@ -29,17 +31,24 @@ struct UringIo {
   std::uint64_t offset = 0;
   std::span<const iovec> memory;  // must stay valid until it was submitted; the bytes until reaped
   std::uint64_t tag = 0;
+  std::uint8_t write_stream = 0;            // of the block device, from 1 on; 0: none is named
+  const nvme_uring_cmd* command = nullptr;  // instead of all but file and tag; the ring must be for commands
 };
+
+// The request as the kernel takes it, but for flags and tag. `piece`: of registered memory, -1: it lies in none. With a
+// command, 128 bytes are written.
+void encode_uring(const UringIo& io, int piece, io_uring_sqe& entry);
 
 struct UringDone {
   std::uint64_t tag = 0;
-  std::int32_t result = 0;  // bytes, or -errno
+  std::int32_t result = 0;  // bytes, or -errno; of a command 0, a status of the drive, or -errno
 };
 
 class Uring {
  public:
-  // `rejected` with the reason where the kernel, a sysctl or a seccomp filter refuses it.
-  static Result<Uring> open(unsigned entries);
+  // `rejected` with the reason where the kernel, a sysctl or a seccomp filter refuses it. With `commands` its requests
+  // are of the size that commands need.
+  static Result<Uring> open(unsigned entries, bool commands = false);
   Uring(Uring&&) noexcept;
   Uring& operator=(Uring&&) noexcept;
   ~Uring();

@@ -1,11 +1,14 @@
 #include "platform/uring.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <liburing.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -13,6 +16,7 @@
 #include "platform/arena.h"
 #include "platform/clock.h"
 #include "platform/file.h"
+#include "platform/nvme.h"
 
 namespace artesian {
 namespace {
@@ -117,6 +121,103 @@ TEST_F(UringTest, RegistersFilesAndMemoryAndLetsGoOfIt) {
 TEST_F(UringTest, MemoryThatIsNotThereIsNotRegistered) {
   EXPECT_FALSE(ring_->register_memory({}));
   EXPECT_FALSE(ring_->register_memory({reinterpret_cast<std::byte*>(4096), 8192}));
+}
+
+TEST(UringEncoding, AWriteNamesItsStreamInByte44) {
+  const iovec memory{reinterpret_cast<void*>(0x1000), 0x2000};
+  std::array<std::uint8_t, 64> bytes{};
+  io_uring_sqe entry{};
+  encode_uring({.write = true, .file = 3, .offset = 0x4000, .memory = {&memory, 1}, .write_stream = 5}, -1, entry);
+  std::memcpy(bytes.data(), &entry, sizeof(entry));
+  const std::array<std::uint8_t, 64> want{IORING_OP_WRITE,
+                                          0,
+                                          0,
+                                          0,
+                                          3,
+                                          0,
+                                          0,
+                                          0,  // the file
+                                          0,
+                                          0x40,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,  // offset
+                                          0,
+                                          0x10,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,  // address
+                                          0,
+                                          0x20,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,  // bytes, no flags
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          0,  // the caller's tag
+                                          0,
+                                          0,
+                                          0,
+                                          0,
+                                          5};  // no registered memory; the stream
+  EXPECT_EQ(bytes, want);
+  encode_uring({.file = 3, .offset = 0x4000, .memory = {&memory, 1}, .write_stream = 5}, 2, entry);
+  std::memcpy(bytes.data(), &entry, sizeof(entry));
+  EXPECT_EQ(bytes[0], IORING_OP_READ_FIXED);
+  EXPECT_EQ(bytes[40], 2);
+  EXPECT_EQ(bytes[44], 0);  // a read has none
+}
+
+TEST(UringEncoding, ACommandIsInTheSecondHalf) {
+  union {
+    io_uring_sqe entry;
+    std::array<std::uint8_t, 128> bytes;
+  } both{.bytes = {}};
+  std::array<std::byte, 4096> memory{};
+  const nvme_uring_cmd command = nvme_placed_write(1, 2, 4096, memory, 3);
+  encode_uring({.file = 9, .command = &command}, -1, both.entry);
+  EXPECT_EQ(both.bytes[0], IORING_OP_URING_CMD);
+  EXPECT_EQ(both.bytes[4], 9);
+  const std::array<std::uint8_t, 4> number{0x80, 'N', 0x48,
+                                           0xc0};  // NVME_URING_CMD_IO: read and write, 72 bytes, N, 0x80
+  EXPECT_EQ(std::memcmp(&both.bytes[8], number.data(), number.size()), 0);
+  EXPECT_EQ(std::memcmp(&both.bytes[48], &command, sizeof(command)), 0);
+  for (std::size_t i = 48 + sizeof(command); i < 128; ++i) EXPECT_EQ(both.bytes[i], 0) << i;
+}
+
+// A ring for commands does what others do, and the kernel takes a command from it: /dev/null, where it knows any, says
+// 0.
+TEST_F(UringTest, ARingForCommandsTakesBoth) {
+  auto ring = Uring::open(8, true);
+  ASSERT_TRUE(ring) << ring.error().message;
+  ring_.emplace(std::move(*ring));
+  const iovec read{memory_.data() + 512 * KiB, 8 * KiB};
+  ASSERT_TRUE(ring_->prepare({.file = file_->fd(), .offset = 4096, .memory = {&read, 1}, .tag = 7}));
+  const auto done = one();
+  EXPECT_EQ(done.tag, 7U);
+  EXPECT_EQ(done.result, static_cast<int>(8 * KiB));
+  EXPECT_EQ(memory_.data()[512 * KiB], std::byte{2});
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const nvme_uring_cmd command = nvme_placed_write(1, 0, 4096, memory_.span().first(4 * KiB), 1);
+  ASSERT_TRUE(ring_->prepare({.file = null, .tag = 8, .command = &command}));
+  const auto answered = one();
+  ::close(null);
+  EXPECT_EQ(answered.tag, 8U);
+  EXPECT_TRUE(answered.result == 0 || answered.result == -EOPNOTSUPP) << answered.result;
 }
 
 }  // namespace
