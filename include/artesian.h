@@ -106,6 +106,9 @@ typedef struct artesian_namespace {
   const char* salt;  /* a tenant's secret; it is in no file */
   const char* codec; /* "exponent" or null: how new blocks are written; not part of what the namespace is */
   uint32_t block_tokens, rank, world_size;
+  /* Which blocks are written and stay: "chats" or null, "shared", or a pair as "second-sighting+clock"; not part of
+   * what the namespace is. */
+  const char* policy;
 } artesian_namespace;
 ARTESIAN_API artesian_code artesian_open_namespace(artesian_store* store, const artesian_namespace* fields,
                                                    uint32_t* ns);
@@ -201,14 +204,15 @@ ARTESIAN_API size_t artesian_longest_prefix(artesian_store* store, uint32_t ns, 
 ARTESIAN_API artesian_code artesian_pin(artesian_store* store, uint32_t ns, artesian_key_item* items, size_t count);
 ARTESIAN_API artesian_code artesian_unpin(artesian_store* store, uint32_t ns, const artesian_bytes* keys, size_t count);
 
-/* Pins with a name, of 1 to 64 bytes: on flash, until they are removed or their namespace is erased. Blocks are added
+/* Pins with a name, of 1 to 64 bytes: on flash, until they are removed or their namespace is erased, also those of a
+ * process that has attached. Blocks are added
  * to one that is there; of those whose outcome is ARTESIAN_HIT pin and block are durable when this returns ARTESIAN_OK.
  */
 ARTESIAN_API artesian_code artesian_pin_named(artesian_store* store, uint32_t ns, const char* name,
                                               artesian_key_item* items, size_t count);
 /* ARTESIAN_NOT_FOUND if there is none of that name. */
 ARTESIAN_API artesian_code artesian_unpin_named(artesian_store* store, uint32_t ns, const char* name);
-/* `each` for every named pin of the store; it returns 0 to end it. */
+/* `each` for every named pin of the store (attached: of the namespaces that were opened); it returns 0 to end it. */
 typedef int (*artesian_each_pin)(void* context, uint32_t ns, const char* name, uint64_t blocks, uint64_t bytes);
 ARTESIAN_API artesian_code artesian_list_pins(artesian_store* store, artesian_each_pin each, void* context);
 

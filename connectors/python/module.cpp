@@ -146,8 +146,8 @@ class PyStore {
 
   std::uint32_t open_namespace(const std::string& weights, const std::string& model, const std::string& dtype,
                                const std::string& layout, const std::string& adapter, const std::string& salt,
-                               const std::string& codec, std::uint32_t block_tokens, std::uint32_t rank,
-                               std::uint32_t world_size) {
+                               const std::string& codec, const std::string& policy, std::uint32_t block_tokens,
+                               std::uint32_t rank, std::uint32_t world_size) {
     return value_of(released([&](Store& store) {
       return store.open_namespace({.model = model,
                                    .weights = weights,
@@ -158,7 +158,8 @@ class PyStore {
                                    .world_size = world_size,
                                    .adapter = adapter,
                                    .salt = salt,
-                                   .codec = codec});
+                                   .codec = codec,
+                                   .policy = policy});
     }));
   }
   void erase_namespace(NamespaceId ns) {
@@ -311,8 +312,8 @@ NB_MODULE(_artesian, module) {
       .def("metrics_port", &PyStore::metrics_port)
       .def("close", &PyStore::close)
       .def("open_namespace", &PyStore::open_namespace, nb::arg("weights"), nb::arg("model"), nb::arg("dtype"),
-           nb::arg("layout"), nb::arg("adapter"), nb::arg("salt"), nb::arg("codec"), nb::arg("block_tokens"),
-           nb::arg("rank"), nb::arg("world_size"))
+           nb::arg("layout"), nb::arg("adapter"), nb::arg("salt"), nb::arg("codec"), nb::arg("policy"),
+           nb::arg("block_tokens"), nb::arg("rank"), nb::arg("world_size"))
       .def("erase_namespace", &PyStore::erase_namespace, nb::arg("ns"))
       .def("put", &PyStore::put, nb::arg("ns"), nb::arg("keys"), nb::arg("data"), nb::arg("parents").none(),
            nb::arg("attributes").none(), nb::arg("hints").none(), nb::arg("deadline"), nb::arg("staged"))

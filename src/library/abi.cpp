@@ -324,7 +324,8 @@ artesian_code artesian_open_namespace(artesian_store* store, const artesian_name
                                                          .world_size = std::max(1U, given.world_size),
                                                          .adapter = text_of(given.adapter),
                                                          .salt = text_of(given.salt),
-                                                         .codec = text_of(given.codec)});
+                                                         .codec = text_of(given.codec),
+                                                         .policy = text_of(given.policy)});
     if (!id) return fail(id.error());
     *ns = *id;
     return {};

@@ -134,6 +134,9 @@ class RemoteStore final : public Store, public StoreHost {
   std::size_t longest_prefix(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
   void pin(NamespaceId ns, std::span<Probe> items) override { probe(Op::pin, ns, items, Outcome::failed); }
   void unpin(NamespaceId ns, std::span<const std::span<const std::byte>> keys) override;
+  Status pin_named(NamespaceId ns, std::string_view name, std::span<Probe> items) override;
+  Status unpin_named(NamespaceId ns, std::string_view name) override;
+  std::vector<PinFacts> named_pins() override;
   Status flush() override;
   Status list(NamespaceId ns, const std::function<bool(const BlockFacts&)>& each) override;
   Result<VerifyReport> verify(const std::function<void(const VerifyReport&)>& progress) override;
@@ -655,6 +658,43 @@ void RemoteStore::unpin(NamespaceId ns, std::span<const std::span<const std::byt
     // Where it cannot be said, the owner lets go by itself when the connection ends.
     (void)ask(Op::unpin, ns, keys.subspan(from, std::min(items_max, keys.size() - from)), settings_.patience);
   }
+}
+
+Status RemoteStore::pin_named(NamespaceId ns, std::string_view name, std::span<Probe> items) {
+  const auto where = place_of(ns);
+  if (!where) return fail(Code::invalid, "namespace {} is not open", ns);
+  for (std::size_t from = 0; from < items.size(); from += items_max) {
+    const auto some = items.subspan(from, std::min(items_max, items.size() - from));
+    Request request{.op = Op::pin_named, .ns = where->ns, .name = std::string(name)};
+    for (const Probe& item : some) request.items.push_back({.key = item.key});
+    const auto reply = ask(std::move(request), where->connection, long_patience);
+    if (!reply) return fail(reply.error());
+    if (reply->items.size() != some.size()) return fail(Code::corrupt, "{}: half an answer", settings_.socket);
+    for (std::size_t i = 0; i < some.size(); ++i) some[i].outcome = reply->items[i].outcome;
+  }
+  return {};
+}
+
+Status RemoteStore::unpin_named(NamespaceId ns, std::string_view name) {
+  const auto where = place_of(ns);
+  if (!where) return fail(Code::invalid, "namespace {} is not open", ns);
+  const auto reply =
+      ask({.op = Op::unpin_named, .ns = where->ns, .name = std::string(name)}, where->connection, long_patience);
+  return reply ? Status{} : fail(reply.error());
+}
+
+std::vector<PinFacts> RemoteStore::named_pins() {
+  auto reply = ask({.op = Op::named_pins}, connection_now(), settings_.patience);
+  std::vector<PinFacts> ours;
+  if (!reply) return ours;
+  const std::lock_guard lock(mutex_);
+  for (PinFacts& pin : reply->pins) {
+    const auto known = std::ranges::find(spaces_, pin.ns, &Space::remote);
+    if (known == spaces_.end()) continue;
+    pin.ns = static_cast<NamespaceId>(known - spaces_.begin());
+    ours.push_back(std::move(pin));
+  }
+  return ours;
 }
 
 std::uint64_t RemoteStore::connection_now() {

@@ -254,7 +254,8 @@ bool Session::serve(std::vector<std::byte> body) {
   auto decoded = decode_request(body);
   if (!decoded || !all_inside(*decoded)) return false;
   const Op op = decoded->op;
-  if (op != Op::open_namespace && op != Op::flush && !spaces_.contains(decoded->ns)) {
+  const bool of_all = op == Op::open_namespace || op == Op::flush || op == Op::named_pins;
+  if (!of_all && !spaces_.contains(decoded->ns)) {
     send({.id = decoded->id,
           .error = Error{Code::invalid, fmt::format("namespace {} was not opened by this client", decoded->ns)},
           .items = std::vector<Reply::One>(decoded->items.size(), {Outcome::invalid, 0})});
@@ -308,13 +309,16 @@ std::vector<std::span<const std::byte>> Session::unpin(const Request& request) {
 Reply Session::answer_at_once(const Request& request) {
   Reply reply{.id = request.id};
   Store& store = host_.store();
-  const auto probe = [&](void (Store::*call)(NamespaceId, std::span<Probe>)) {
+  const auto probed = [&](const auto& call) {
     std::vector<Probe> items;
     items.reserve(request.items.size());
     for (const Item& item : request.items) items.push_back({.key = item.key});
-    (store.*call)(request.ns, items);
+    call(items);
     for (const Probe& item : items) reply.items.push_back({item.outcome, 0});
     return items;
+  };
+  const auto probe = [&](void (Store::*call)(NamespaceId, std::span<Probe>)) {
+    return probed([&](std::span<Probe> items) { (store.*call)(request.ns, items); });
   };
   const auto told = [&](const Status& status) {
     if (!status) reply.error = status.error();
@@ -340,6 +344,17 @@ Reply Session::answer_at_once(const Request& request) {
       break;
     case Op::unpin:
       store.unpin(request.ns, unpin(request));
+      break;
+    case Op::pin_named:
+      probed([&](std::span<Probe> items) { told(store.pin_named(request.ns, request.name, items)); });
+      break;
+    case Op::unpin_named:
+      told(store.unpin_named(request.ns, request.name));
+      break;
+    case Op::named_pins:
+      for (PinFacts& pin : store.named_pins()) {
+        if (spaces_.contains(pin.ns) && reply.pins.size() < pins_max) reply.pins.push_back(std::move(pin));
+      }
       break;
     case Op::longest_prefix: {
       std::vector<std::span<const std::byte>> keys;

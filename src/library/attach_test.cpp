@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -132,6 +133,36 @@ TEST_F(Attach, PiecesExtentsLineageAndAttributesGoThrough) {
   one->store().get(ns, std::span(&got, 1));
   EXPECT_EQ(got.outcome, Outcome::hit);
   EXPECT_EQ(back, data);
+}
+
+TEST_F(Attach, NamedPinsOutliveTheClientThatMadeThem) {
+  const auto data = data_of(4, 8192);
+  const std::string key = "k", absent = "absent";
+  {
+    const auto one = client();
+    const NamespaceId other = space(*one, "another"), ns = space(*one);  // numbered otherwise than by the owner
+    EXPECT_EQ(put(*one, ns, "k", data), Outcome::stored);
+    EXPECT_EQ(put(*one, other, "k", data), Outcome::stored);
+    std::array<Probe, 2> items{Probe{.key = bytes_of(key)}, Probe{.key = bytes_of(absent)}};
+    ASSERT_TRUE(one->store().pin_named(ns, "prompt", items));
+    EXPECT_EQ(items[0].outcome, Outcome::hit);
+    EXPECT_EQ(items[1].outcome, Outcome::miss);
+    EXPECT_EQ(one->store().pin_named(ns, "", items).error().code, Code::invalid);
+    ASSERT_TRUE(one->store().pin_named(other, "theirs", std::span(items).first(1)));
+    EXPECT_EQ(one->store().named_pins().size(), 2U);
+  }
+  const auto next = client();
+  EXPECT_TRUE(next->store().named_pins().empty());  // of namespaces that it has not opened
+  const NamespaceId ns = space(*next);
+  const auto pins = next->store().named_pins();
+  ASSERT_EQ(pins.size(), 1U);
+  EXPECT_EQ(pins[0].ns, ns);
+  EXPECT_EQ(pins[0].name, "prompt");
+  EXPECT_EQ(pins[0].blocks, 1U);
+  EXPECT_EQ(pins[0].bytes, 3U * 4096);
+  EXPECT_TRUE(next->store().unpin_named(ns, "prompt"));
+  EXPECT_EQ(next->store().unpin_named(ns, "prompt").error().code, Code::not_found);
+  EXPECT_EQ(next->store().unpin_named(99, "prompt").error().code, Code::invalid);
 }
 
 TEST_F(Attach, QuestionsAreAnsweredAsByTheStoreItself) {

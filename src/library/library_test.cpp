@@ -244,6 +244,25 @@ TEST_F(Library, NamedPinsOutliveItsOwner) {
   EXPECT_EQ(artesian_unpin_named(store_, ns_, "prompt"), ARTESIAN_NOT_FOUND);
 }
 
+TEST_F(Library, ANamespaceNamesItsPolicy) {
+  artesian_namespace fields;
+  ARTESIAN_INIT(&fields);
+  fields.weights = "sha256:policy";
+  fields.policy = "unheard of";
+  std::uint32_t ns = 0;
+  EXPECT_EQ(artesian_open_namespace(store_, &fields, &ns), ARTESIAN_INVALID);
+  EXPECT_NE(std::string(artesian_last_error()).find("unheard of"), std::string::npos) << artesian_last_error();
+  fields.policy = "second-sighting+clock";
+  ASSERT_EQ(artesian_open_namespace(store_, &fields, &ns), ARTESIAN_OK) << artesian_last_error();
+  const std::string data(9000, 'x'), key = "seen twice";
+  const artesian_bytes piece = bytes(data);
+  auto put = put_item(key, &piece);
+  ASSERT_EQ(artesian_put(store_, ns, &put, 1, nullptr), ARTESIAN_OK);
+  EXPECT_EQ(put.outcome, ARTESIAN_SHED);  // at first sight
+  ASSERT_EQ(artesian_put(store_, ns, &put, 1, nullptr), ARTESIAN_OK);
+  EXPECT_EQ(put.outcome, ARTESIAN_STORED);
+}
+
 TEST_F(Library, ItsOwnerAnswersQuestions) {
   const std::string data(9000, 'x'), key = "block-a", odd("\x00\xff", 2);
   const artesian_bytes piece = bytes(data);

@@ -42,6 +42,7 @@ constexpr Row rows[] = {
     {"artesian_store_present_total", "Puts of blocks that were there", counter, &StoreStats::present},
     {"artesian_store_shed_total", "Puts that were dropped, since reads go first or there was no room", counter,
      &StoreStats::shed},
+    {"artesian_store_refused_total", "Puts that policy or budget refused", counter, &StoreStats::refused},
     {"artesian_store_put_failed_total", "Puts that the device failed", counter, &StoreStats::put_failed},
     {"artesian_store_read_bytes_total", "Bytes of blocks read from flash", counter, &StoreStats::bytes_read},
     {"artesian_store_put_bytes_total", "Bytes of blocks written", counter, &StoreStats::bytes_put},

@@ -107,6 +107,10 @@ bool has_data(Op op) {
   return op == Op::put || op == Op::get;
 }
 
+bool has_name(Op op) {
+  return op == Op::pin_named || op == Op::unpin_named;
+}
+
 void write(Writer& to, Op op, const Item& item) {
   to.text(item.key);
   if (has_data(op)) {
@@ -171,6 +175,7 @@ std::vector<std::byte> encode(const Request& request) {
   to.number(static_cast<std::uint64_t>(request.patience.count()));
   to.number(static_cast<std::uint8_t>(request.urgency));
   if (request.op == Op::open_namespace) write(to, request.fields);
+  if (has_name(request.op)) to.text(request.name);
   to.number(static_cast<std::uint32_t>(request.items.size()));
   for (const Item& item : request.items) write(to, request.op, item);
   return std::move(to).frame();
@@ -189,13 +194,14 @@ Result<Request> decode_request(std::span<const std::byte> body) {
   request.ns = from.number<NamespaceId>();
   const auto patience = from.number<std::uint64_t>();
   const auto urgency = from.number<std::uint8_t>();
-  if (op < static_cast<std::uint8_t>(Op::open_namespace) || op > static_cast<std::uint8_t>(Op::longest_prefix) ||
+  if (op < static_cast<std::uint8_t>(Op::open_namespace) || op > static_cast<std::uint8_t>(Op::named_pins) ||
       patience > static_cast<std::uint64_t>(INT64_MAX) || urgency > static_cast<std::uint8_t>(Urgency::staged)) {
     return fail(Code::corrupt, "a request of kind {} that is none", op);
   }
   request.patience = Nanos(static_cast<std::int64_t>(patience));
   request.urgency = static_cast<Urgency>(urgency);
   if (request.op == Op::open_namespace) request.fields = read_fields(from);
+  if (has_name(request.op)) request.name = from.text();
   const std::size_t count = from.count(items_max, sizeof(std::uint32_t));
   request.items.reserve(count);
   for (std::size_t i = 0; i < count; ++i) request.items.push_back(read_item(from, request.op));
@@ -214,6 +220,13 @@ std::vector<std::byte> encode(const Reply& reply) {
     to.number(static_cast<std::uint8_t>(one.outcome));
     to.number(one.bytes);
   }
+  to.number(static_cast<std::uint32_t>(reply.pins.size()));
+  for (const PinFacts& pin : reply.pins) {
+    to.number(pin.ns);
+    to.text(pin.name);
+    to.number(pin.blocks);
+    to.number(pin.bytes);
+  }
   return std::move(to).frame();
 }
 
@@ -231,6 +244,14 @@ Result<Reply> decode_reply(std::span<const std::byte> body) {
     if (outcome > static_cast<std::uint8_t>(Outcome::invalid)) from.spoil();
     one.outcome = static_cast<Outcome>(outcome);
     one.bytes = from.number<std::uint64_t>();
+  }
+  constexpr std::size_t least = sizeof(NamespaceId) + sizeof(std::uint32_t) + 2 * sizeof(std::uint64_t);
+  reply.pins.resize(from.count(pins_max, least));
+  for (PinFacts& pin : reply.pins) {
+    pin.ns = from.number<NamespaceId>();
+    pin.name = from.text();
+    pin.blocks = from.number<std::uint64_t>();
+    pin.bytes = from.number<std::uint64_t>();
   }
   if (!from.whole()) return fail(Code::corrupt, "an answer that is not whole");
   return reply;

@@ -18,10 +18,11 @@
 
 namespace artesian::attach {
 
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::size_t length_bytes = 4;
 constexpr std::size_t frame_bytes_max = 16 * MiB;
 constexpr std::size_t items_max = 16 * 1024;  // of one request
+constexpr std::size_t pins_max = 64 * 1024;   // of one answer
 constexpr std::size_t page = 4096;            // what data in the shared memory is aligned to
 
 using Greeting = std::array<std::byte, 16>;
@@ -41,6 +42,9 @@ enum class Op : std::uint8_t {
   pin,
   unpin,
   longest_prefix,
+  pin_named,
+  unpin_named,
+  named_pins,  // of all namespaces that the client has opened
 };
 
 struct Item {
@@ -60,6 +64,7 @@ struct Request {
   Nanos patience{0};  // from now; 0: for ever
   Urgency urgency = Urgency::demand;
   NamespaceFields fields;  // of open_namespace
+  std::string name;        // of pin_named, unpin_named
   std::vector<Item> items;
 };
 
@@ -72,6 +77,7 @@ struct Reply {
     std::uint64_t bytes = 0;
   };
   std::vector<One> items;
+  std::vector<PinFacts> pins;  // of named_pins
 };
 
 // Whole frames, the length in front.

@@ -271,13 +271,18 @@ class Store:
         adapter: str = "",
         salt: str = "",
         codec: str = "",
+        policy: str = "",
         block_tokens: int = 0,
         rank: int = 0,
         world_size: int = 1,
     ) -> Namespace:
-        """Opens or makes what keeps these blocks apart from all others; `weights` is a fingerprint, and demanded."""
+        """Opens or makes what keeps these blocks apart from all others; `weights` is a fingerprint, and demanded.
+
+        `codec` and `policy` are not part of what it is: how its new blocks are coded ("exponent"), and which are written and
+        stay ("chats", "shared", or a pair such as "second-sighting+clock").
+        """
         space = self._store.open_namespace(
-            weights, model, dtype, layout, adapter, salt, codec, block_tokens, rank, world_size
+            weights, model, dtype, layout, adapter, salt, codec, policy, block_tokens, rank, world_size
         )
         return Namespace(self, space)
 

@@ -31,6 +31,7 @@ class Store:
         adapter: str,
         salt: str,
         codec: str,
+        policy: str,
         block_tokens: int,
         rank: int,
         world_size: int,

@@ -146,6 +146,13 @@ class StoreCase(unittest.TestCase):
         self.assertTrue(self.space.unpin_named("prompt"))
         self.assertFalse(self.space.unpin_named("prompt"))
 
+    def test_a_namespace_names_its_policy(self) -> None:
+        shared = self.store.namespace(weights="sha256:1", dtype="bf16", salt="shared", policy="second-sighting+clock")
+        self.assertEqual(shared.put([b"a"], [b"1"]), [Outcome.REJECTED])
+        self.assertEqual(shared.put([b"a"], [b"1"]), [Outcome.STORED])
+        with self.assertRaisesRegex(ValueError, "unheard of"):
+            self.store.namespace(weights="sha256:1", policy="unheard of")
+
     def test_an_encrypted_store_needs_its_key(self) -> None:
         key = os.path.join(self.folder, "key")
         with open(os.open(key, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
