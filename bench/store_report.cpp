@@ -8,16 +8,18 @@
 namespace artesian::bench {
 namespace {
 
-double rate(const std::vector<StoreSample>& samples) {
+double median_of(const std::vector<StoreSample>& samples, double StoreSample::* figure) {
   std::vector<double> values;
-  for (const StoreSample& sample : samples) values.push_back(sample.bytes_per_second);
+  for (const StoreSample& sample : samples) values.push_back(sample.*figure);
   return median_or_0(std::move(values));
 }
 
+double rate(const std::vector<StoreSample>& samples) {
+  return median_of(samples, &StoreSample::bytes_per_second);
+}
+
 double p99(const std::vector<StoreSample>& samples) {
-  std::vector<double> values;
-  for (const StoreSample& sample : samples) values.push_back(sample.p99_us);
-  return median_or_0(std::move(values));
+  return median_of(samples, &StoreSample::p99_us);
 }
 
 // Median of the ratios of pairs that were measured one after the other; 0 without.
@@ -72,6 +74,12 @@ std::string store_bench_text(const StoreBenchReport& report) {
   for (const StoreCase& one : report.cases) text += case_row(one);
   text += fmt::format("\nreads of 128 KiB, p99: {:.0f} us alone, {:.0f} us beside puts without end\n",
                       report.get_p99_idle_us, report.get_p99_beside_us);
+  for (const StoreCase& one : report.cases) {
+    if (one.put || one.block_bytes != 128 * KiB) continue;
+    const double drive = median_of(one.drive, &StoreSample::cpu_us);
+    text += fmt::format("a get of 128 KiB at depth {}: {:.0f} us of processor time beside the checksum{}\n", one.depth,
+                        one.cpu_us, drive > 0 ? fmt::format(", a read of the drive alone {:.0f} us", drive) : "");
+  }
   text += fmt::format("{} blocks were wrong, {} not there; {} segments were reclaimed; the drive by {}\n", report.wrong,
                       report.missing, report.reclaimed, report.drive_by);
   for (const PeerBlocks& peer : report.peers) {
@@ -99,7 +107,8 @@ std::string store_bench_json(const StoreBenchReport& report) {
                      {"of_drive", ratio(one.store, one.drive)},
                      {"store_p99_us", p99(one.store)},
                      {"drive_p99_us", p99(one.drive)},
-                     {"cpu_us", one.cpu_us}});
+                     {"cpu_us", one.cpu_us},
+                     {"drive_cpu_us", median_of(one.drive, &StoreSample::cpu_us)}});
   }
   const nlohmann::json all{{"drive_by", report.drive_by},
                            {"cases", cases},

@@ -298,8 +298,11 @@ Result<StoreSample> by_fio(const DriveRun& run, const Clock& clock) {
   if (ran->exit_code != 0 || report.is_discarded() || !report.contains("jobs")) {
     return fail(Code::rejected, "fio: exit code {}: {}", ran->exit_code, ran->err.substr(0, 200));
   }
-  const auto& way = report["jobs"][0][run.write ? "write" : "read"];
+  const auto& job = report["jobs"][0];
+  const auto& way = job[run.write ? "write" : "read"];
   StoreSample sample{.bytes_per_second = way.value("bw_bytes", 0.0)};
+  const double requests = way.value("total_ios", 0.0), percent = job.value("usr_cpu", 0.0) + job.value("sys_cpu", 0.0);
+  if (requests > 0) sample.cpu_us = percent / 100 * job.value("job_runtime", 0.0) * 1e3 / requests;
   const auto& latency = way["clat_ns"];
   if (latency.contains("percentile")) sample.p99_us = latency["percentile"].value("99.000000", 0.0) / 1e3;
   return sample;
