@@ -19,12 +19,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 os.environ.update(
-    GLOG_minloglevel="3",
     MOONCAKE_OFFLOAD_STORAGE_BACKEND_DESCRIPTOR="file_per_key_storage_backend",
     MOONCAKE_OFFLOAD_USE_URING="true",  # and with it direct I/O
     MOONCAKE_OFFLOAD_HEARTBEAT_INTERVAL_SECONDS="1",  # how often it looks for what is to be offloaded
     MOONCAKE_OFFLOAD_CLIENT_BUFFER_GC_TTL_MS="1000",  # else reads run out of its staging memory
 )
+
+# It says a line for each get; what Python itself has to say goes where it went.
+sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 from mooncake.store import MooncakeDistributedStore
 
