@@ -300,10 +300,12 @@ TEST_F(GatewayTest, AMessageIsRestoredIntoTheSlotThatTheServerTakes) {
   restart(3);
   EXPECT_EQ(ask(other + "!more").cached(), 501U);
   EXPECT_EQ(message(prompt + "!and more").cached(), 701U);
+  wait_until_saved();  // a slot that is being saved is nobody's
   EXPECT_EQ(status()["restored_tokens"], 501 + 701);
   // What the other slot holds is still known: nothing is read back for it.
   EXPECT_EQ(ask(other + "!more!").cached(), 505U);
   EXPECT_EQ(status()["restores"], 2);
+  wait_until_saved();
   EXPECT_EQ(message(prompt + "!and more!").cached(), 709U);
   EXPECT_EQ(status()["restores"], 2);
 }
