@@ -59,7 +59,7 @@ bool encode_pin_slot(const PinSlot& slot, const Id& store, std::span<std::byte> 
   if (seal != nullptr) {
     GcmTag tag{};
     store_nonce(page, at_nonce, seal->nonce);
-    if (!seal_part(seal->key, seal->nonce, 0, associated_of(page), body, body.data(), tag)) {
+    if (!seal_whole(*seal, associated_of(page), body, tag)) {
       wipe(page);
       return false;
     }
@@ -81,12 +81,9 @@ Result<PinSlot> parse_pin_slot(std::span<const std::byte> page, const Id& store,
   std::array<std::byte, body_bytes> opened;
   auto body = page.subspan(at_body);
   if (sealer != nullptr) {
-    const SealNonce nonce = load_nonce(page, at_nonce);
-    const auto key = sealer->key_of(scope_pins, nonce.opening);
-    if (!key) return fail(key.error());
-    if (!open_part(*key, nonce, 0, associated_of(page), body, opened.data(), load_le<GcmTag>(page, at_tag))) {
-      return fail(Code::corrupt, "a page of pins is not what was sealed under this key");
-    }
+    auto done = open_whole(*sealer, scope_pins, load_nonce(page, at_nonce), associated_of(page), body, opened,
+                           load_le<GcmTag>(page, at_tag), "a page of pins");
+    if (!done) return fail(std::move(done.error()));
     body = opened;
   }
   const std::size_t name = load_le<std::uint16_t>(body, body_name_bytes),

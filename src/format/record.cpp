@@ -157,7 +157,7 @@ bool seal_header(const RecordHeader& header, const Id& store, const Seal& seal, 
   store_le(pages, env_epoch, seal.scope.epoch);
   store_nonce(pages, env_nonce, seal.nonce);
   GcmTag tag{};
-  const bool sealed = seal_part(seal.key, seal.nonce, 0, associated_of(pages), inner, inner.data(), tag);
+  const bool sealed = seal_whole(seal, associated_of(pages), inner, tag);
   store_le(pages, env_tag, tag);
   if (!sealed) std::memset(pages.data(), 0, pages.size());
   store_le(pages, at_crc, store_crc(pages, store));
@@ -260,14 +260,15 @@ Result<RecordHeader> open_record(std::span<const std::byte> pages, const Sealer&
   if (scope.slot != no_slot && scope.slot >= namespace_slots) {
     return fail(Code::corrupt, "the record is of namespace {}, there are {}", scope.slot, namespace_slots);
   }
-  const auto key = sealer.key_of(scope, nonce.opening);
-  if (!key) return fail(key.error());
   const auto inner = pages.subspan(env_bytes);
   std::shared_ptr<std::byte[]> opened(new std::byte[inner.size()]);
-  if (!open_part(*key, nonce, 0, associated_of(pages), inner, opened.get(), load_le<GcmTag>(pages, env_tag))) {
-    return fail(Code::corrupt, "the record's header is not what was sealed under this key");
+  const std::span out(opened.get(), inner.size());
+  if (auto done = open_whole(sealer, scope, nonce, associated_of(pages), inner, out, load_le<GcmTag>(pages, env_tag),
+                             "the record's header");
+      !done) {
+    return fail(std::move(done.error()));
   }
-  auto header = parse_header({opened.get(), inner.size()}, true);
+  auto header = parse_header(out, true);
   if (!header) return header;
   header->opened = std::move(opened);
   header->scope = scope;

@@ -82,16 +82,23 @@ GcmNonce nonce_of(const SealNonce& nonce, std::uint32_t part) {
   return bytes;
 }
 
-bool seal_part(const SecretKey& key, const SealNonce& nonce, std::uint32_t part, std::span<const std::byte> associated,
-               std::span<const std::byte> in, std::byte* out, GcmTag& tag) {
+bool seal_whole(const Seal& seal, std::span<const std::byte> associated, std::span<std::byte> bytes, GcmTag& tag) {
   AesGcm gcm;
-  return gcm.begin_seal(key, nonce_of(nonce, part), associated) && gcm.add(in, out) && gcm.end_seal(tag);
+  const bool sealed = gcm.begin_seal(seal.key, nonce_of(seal.nonce, 0), associated) && gcm.add(bytes, bytes.data()) &&
+                      gcm.end_seal(tag);
+  if (!sealed) wipe(bytes);
+  return sealed;
 }
 
-bool open_part(const SecretKey& key, const SealNonce& nonce, std::uint32_t part, std::span<const std::byte> associated,
-               std::span<const std::byte> in, std::byte* out, const GcmTag& tag) {
+Status open_whole(const Sealer& sealer, const SealScope& scope, const SealNonce& nonce,
+                  std::span<const std::byte> associated, std::span<const std::byte> in, std::span<std::byte> out,
+                  const GcmTag& tag, std::string_view what) {
+  const auto key = sealer.key_of(scope, nonce.opening);
+  if (!key) return fail(key.error());
   AesGcm gcm;
-  return gcm.begin_open(key, nonce_of(nonce, part), associated) && gcm.add(in, out) && gcm.end_open(tag);
+  if (gcm.begin_open(*key, nonce_of(nonce, 0), associated) && gcm.add(in, out.data()) && gcm.end_open(tag)) return {};
+  wipe(out);
+  return fail(Code::corrupt, "{} is not what was sealed under this key", what);
 }
 
 void store_nonce(std::span<std::byte> bytes, std::size_t at, const SealNonce& nonce) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <shared_mutex>
+#include <string_view>
 #include <tuple>
 
 #include "base/aes_gcm.h"
@@ -75,11 +76,13 @@ class Sealer {
   mutable Derived derived_;
 };
 
-// One part of what is sealed under that nonce, from `in` to `out`, which may be the same.
-bool seal_part(const SecretKey& key, const SealNonce& nonce, std::uint32_t part, std::span<const std::byte> associated,
-               std::span<const std::byte> in, std::byte* out, GcmTag& tag);
-bool open_part(const SecretKey& key, const SealNonce& nonce, std::uint32_t part, std::span<const std::byte> associated,
-               std::span<const std::byte> in, std::byte* out, const GcmTag& tag);
+// What is one part, sealed in place. False, with `bytes` wiped, where it cannot be.
+bool seal_whole(const Seal& seal, std::span<const std::byte> associated, std::span<std::byte> bytes, GcmTag& tag);
+// What was sealed so, into `out`, as large. corrupt, with `out` wiped, where `what` is not what was sealed under this
+// key; or as key_of().
+Status open_whole(const Sealer& sealer, const SealScope& scope, const SealNonce& nonce,
+                  std::span<const std::byte> associated, std::span<const std::byte> in, std::span<std::byte> out,
+                  const GcmTag& tag, std::string_view what);
 GcmNonce nonce_of(const SealNonce& nonce, std::uint32_t part);
 
 // How a nonce lies on flash: 24 bytes.

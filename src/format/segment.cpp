@@ -168,7 +168,7 @@ std::array<std::byte, 28> index_identity(const SegmentFooter& footer) {
 
 bool seal_index(const Seal& seal, SegmentFooter& footer, std::span<std::byte> pages) {
   footer.nonce = seal.nonce;
-  return seal_part(seal.key, seal.nonce, 0, index_identity(footer), pages, pages.data(), footer.tag);
+  return seal_whole(seal, index_identity(footer), pages, footer.tag);
 }
 
 Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, const SegmentFooter& footer,
@@ -178,10 +178,10 @@ Result<std::vector<IndexEntry>> parse_index(std::span<const std::byte> pages, co
   }
   std::vector<std::byte> opened(sealer != nullptr ? pages.size() : 0);
   if (sealer != nullptr) {
-    const auto key = sealer->key_of(scope_index, footer.nonce.opening);
-    if (!key) return fail(key.error());
-    if (!open_part(*key, footer.nonce, 0, index_identity(footer), pages, opened.data(), footer.tag)) {
-      return fail(Code::corrupt, "the segment's index is not what was sealed under this key");
+    if (auto done = open_whole(*sealer, scope_index, footer.nonce, index_identity(footer), pages, opened, footer.tag,
+                               "the segment's index");
+        !done) {
+      return fail(std::move(done.error()));
     }
     pages = opened;
   }

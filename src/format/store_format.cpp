@@ -206,8 +206,7 @@ bool encode_namespace_slot(const NamespaceSlot& slot, const Id& store, std::span
     store_le(inner, sealed_text_bytes, static_cast<std::uint32_t>(slot.text.size()));
     std::memcpy(inner.data() + sealed_text, slot.text.data(), slot.text.size());
     GcmTag tag{};
-    const bool sealed =
-        seal_part(seal->key, seal->nonce, 0, page.subspan(ns_version, ns_tag - ns_version), inner, inner.data(), tag);
+    const bool sealed = seal_whole(*seal, page.subspan(ns_version, ns_tag - ns_version), inner, tag);
     store_le(page, ns_tag, tag);
     if (!sealed) std::memset(page.data(), 0, page.size());
     if (!sealed) return false;
@@ -219,16 +218,15 @@ bool encode_namespace_slot(const NamespaceSlot& slot, const Id& store, std::span
 namespace {
 
 Status open_slot(std::span<const std::byte> page, const Sealer& sealer, NamespaceSlot& slot) {
-  const SealNonce nonce = load_nonce(page, ns_nonce);
-  const auto key = sealer.key_of(scope_table, nonce.opening);
-  if (!key) return fail(key.error());
   std::array<std::byte, store_page - ns_sealed> inner;
-  const auto sealed = page.subspan(ns_sealed);
-  const bool opened = open_part(*key, nonce, 0, page.subspan(ns_version, ns_tag - ns_version), sealed, inner.data(),
-                                load_le<GcmTag>(page, ns_tag));
-  const auto bytes = opened ? load_le<std::uint32_t>(inner, sealed_text_bytes) : 0;
-  if (!opened || bytes > namespace_text_limit) {
-    return fail(Code::corrupt, "the namespace slot is not what was sealed under this key");
+  auto opened =
+      open_whole(sealer, scope_table, load_nonce(page, ns_nonce), page.subspan(ns_version, ns_tag - ns_version),
+                 page.subspan(ns_sealed), inner, load_le<GcmTag>(page, ns_tag), "the namespace slot");
+  if (!opened) return opened;
+  const auto bytes = load_le<std::uint32_t>(inner, sealed_text_bytes);
+  if (bytes > namespace_text_limit) {
+    wipe(inner);
+    return fail(Code::corrupt, "the namespace slot has a text of {} bytes", bytes);
   }
   slot.digest = load_le<NamespaceDigest>(inner, sealed_digest);
   slot.key.bytes = load_le<decltype(slot.key.bytes)>(inner, sealed_key);

@@ -205,11 +205,8 @@ std::uint64_t Engine::generation_on_flash(const KeyHash& key, const BlockLocatio
   const auto memory = buffers_.take_small(location.header_pages * store_page);
   const Segments::Path& path = segments_.path_of(location.segment);
   if (!memory || !io.read(path.file, segments_.offset(location.segment, location.page), memory.span())) return 0;
-  const auto record = parse_record(memory.span(), store_, sealer_.get());
-  const bool same = record && record->page == location.page && !record->key.empty() &&
-                    record->sequence == segments_[location.segment].sequence &&
-                    hash_key(secret_, record->ns, record->epoch, record->key) == key;
-  return same ? record->generation : 0;
+  const auto record = record_at(memory.span(), {key, {.location = location}}, segments_[location.segment].sequence);
+  return record ? record->generation : 0;
 }
 
 void Engine::apply_erasures(const std::vector<Erasure>& erasures) {
