@@ -70,6 +70,7 @@ struct DeviceFacts {
   std::uint32_t queue_max = 4096;         // requests waiting or in flight; submit answers `retry` beyond it
   bool direct = false;                    // past the page cache
   std::string placement;                  // of the first file: "8 write streams", or why handles are ignored
+  bool trims = false;                     // discard tells the drive what is free, and takes nothing from the files
   std::vector<std::uint64_t> file_bytes;  // size of each file
 };
 

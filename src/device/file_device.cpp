@@ -366,13 +366,14 @@ Result<std::unique_ptr<Device>> make_file_device(std::vector<File> files, const 
   parts.files = std::move(files);
   DeviceFacts& facts = parts.facts;
   facts.alignment = least_alignment;
-  facts.direct = true;
+  facts.direct = facts.trims = true;
   for (const File& file : parts.files) {
     const auto bytes = file.size();
     if (!bytes) return fail(bytes.error());
     facts.file_bytes.push_back(*bytes);
     facts.alignment = std::max(facts.alignment, file.direct_alignment());
     facts.direct = facts.direct && file.direct();
+    facts.trims = facts.trims && file.block_device();  // a hole in a file is space that others may take
     parts.names.push_back(file.path());
   }
   facts.queue_depth_max = options.queue_depth_max;

@@ -14,7 +14,8 @@ PowerCutDevice::PowerCutDevice(Content files, std::uint64_t cut_at, MemoryDevice
             .alignment = options.alignment,
             .queue_depth_max = options.queue_depth_max,
             .queue_max = options.queue_max,
-            .direct = true};
+            .direct = true,
+            .trims = true};
   for (std::size_t i = 0; i < now_.size(); ++i) {
     facts_.file_bytes.push_back(now_[i].size());
     names_.push_back(fmt::format("cached memory file {}", i));
@@ -89,7 +90,9 @@ void PowerCutDevice::write(const IoRequest& request) {
 Status PowerCutDevice::discard(FileIndex file, std::uint64_t offset, std::uint64_t bytes) {
   if (file >= now_.size()) return fail(Code::invalid, "{}: there is no file number {}", facts_.name, file);
   const std::uint64_t end = now_[file].size(), first = std::min(offset, end);
-  std::ranges::fill(std::span(now_[file]).subspan(first, std::min(bytes, end - first)), std::byte{0});
+  for (Content* content : {&now_, &durable_}) {  // at once: earlier than what was written before it
+    std::ranges::fill(std::span((*content)[file]).subspan(first, std::min(bytes, end - first)), std::byte{0});
+  }
   return {};
 }
 

@@ -261,6 +261,7 @@ class Engine final : public Store {
 
   // engine_reclaim.cpp
   bool carrying(std::size_t path) const;
+  void discard_freed();
   void step_reclaim();
   enum class Keep : std::uint8_t { what_is_worth_it, all };
   void begin_reclaim(std::size_t path, std::uint32_t segment, Keep keep = Keep::what_is_worth_it);
@@ -293,6 +294,7 @@ class Engine final : public Store {
   std::uint64_t generation_ = 0;                  // the last one given out; sequences come from it, too
   std::vector<std::optional<Reclaim>> reclaims_;  // one a path
   bool wiping_ = false;                           // one at a time
+  std::vector<std::uint32_t> freed_;              // segments durably wiped, of which the device is to be told
   std::size_t next_path_ = 0;
 
   std::array<Queue, io_class_count> queues_;

@@ -94,6 +94,7 @@ void Engine::start_queued() {
     device_.wake();
     return;
   }
+  discard_freed();
   step_reclaim();
   for (const IoClass io_class : {IoClass::demand, IoClass::staged, IoClass::write, IoClass::reclaim}) {
     while (start_one(io_class)) {

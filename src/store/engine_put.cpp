@@ -564,7 +564,10 @@ struct Engine::FlushOp final : Engine::Op {
   }
   bool finish(Engine& engine) override {
     if (status) {
-      engine.segments_.forget(stale);
+      engine.segments_.forget(stale.sequences);
+      if (engine.device_.facts().trims) {
+        engine.freed_.insert(engine.freed_.end(), stale.free.begin(), stale.free.end());
+      }
     } else {  // said once, by this flush: what was written there since the one before may not last
       engine.segments_.paths()[path].lost = true;
       engine.fail_path(engine.segments_.paths()[path], "what was written cannot be made durable");
@@ -575,7 +578,7 @@ struct Engine::FlushOp final : Engine::Op {
   void give_up(Engine&, Outcome) override { done(false); }
 
   std::size_t path = 0;
-  std::vector<std::uint64_t> stale;
+  Segments::Stale stale;
   std::function<void(bool)> done;
 };
 

@@ -192,6 +192,19 @@ struct Engine::WipeOp final : Engine::Op {
   std::uint32_t segment = 0, attempts = 0;
 };
 
+// Tells the drive which segments hold nothing any more: else it keeps them, and the ends that records did not fill,
+// until they are overwritten. Only when their wipe is durable: a crash that undid it would find a header with nothing
+// behind it. Not the header itself: it must read as zeros.
+void Engine::discard_freed() {
+  for (const std::uint32_t segment : std::exchange(freed_, {})) {
+    if (segments_[segment].state != Segment::State::free) continue;  // something new is written there
+    const Segments::Path& path = segments_.path_of(segment);
+    // Best effort: what is not discarded is overwritten one day.
+    static_cast<void>(
+        device_.discard(path.file, segments_.offset(segment, 1), path.superblock.segment_bytes - store_page));
+  }
+}
+
 // Whether records of a segment that gives way are still to be placed elsewhere.
 bool Engine::carrying(std::size_t path) const {
   return reclaims_[path] && (!reclaims_[path]->carry.empty() || reclaims_[path]->carrying > 0);

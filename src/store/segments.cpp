@@ -87,14 +87,16 @@ void Segments::free(std::uint32_t segment) {
   ++path_of(segment).free;
 }
 
-std::vector<std::uint64_t> Segments::take_stale(const Path& path) {
-  std::vector<std::uint64_t> stale;
+Segments::Stale Segments::take_stale(const Path& path) {
+  Stale stale;
   for (std::uint32_t i = path.first; i < path.first + path.superblock.segments; ++i) {
     Segment& segment = segments_[i];
-    stale.insert(stale.end(), segment.stale.begin(), segment.stale.end());
+    if (segment.stale.empty()) continue;
+    stale.sequences.insert(stale.sequences.end(), segment.stale.begin(), segment.stale.end());
+    if (segment.state == Segment::State::free) stale.free.push_back(i);
     segment.stale.clear();
   }
-  stale_count_ -= stale.size();
+  stale_count_ -= stale.sequences.size();
   return stale;
 }
 

@@ -83,7 +83,11 @@ class Segments {
   void note_on_flash(std::uint64_t sequence) { on_flash_.insert(sequence); }
   bool has_stale() const { return stale_count_ > 0; }
   // All that were wiped before now; to be forgotten once the device was flushed.
-  std::vector<std::uint64_t> take_stale(const Path& path);
+  struct Stale {
+    std::vector<std::uint64_t> sequences;
+    std::vector<std::uint32_t> free;  // segments of theirs in which there is nothing since
+  };
+  Stale take_stale(const Path& path);
   void forget(const std::vector<std::uint64_t>& stale);
 
  private:
