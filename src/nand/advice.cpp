@@ -7,10 +7,6 @@
 namespace artesian::nand {
 namespace {
 
-double seconds_of(Time time) {
-  return static_cast<double>(time) * 1e-9;
-}
-
 // What somebody waits for: first tokens, else decoding, else reads.
 double speed_of(const RunReport& report, double read_p99_us) {
   if (report.tokens && report.tokens->decoded_tokens > 0) return report.tokens->decode_rate();
@@ -20,8 +16,7 @@ double speed_of(const RunReport& report, double read_p99_us) {
 }
 
 AdviceRow row_of(const AdviceInput& input, const AdviceWants& wants) {
-  AdviceRow row{.name = input.profile.name,
-                .usd = input.profile.usd_per_tb * static_cast<double>(input.profile.capacity_bytes) * 1e-12};
+  AdviceRow row{.name = input.profile.name, .usd = input.profile.price_usd(input.profile.capacity_bytes)};
   if (row.usd <= 0) row.no.push_back("is no product");
   if (row.usd > wants.budget_usd) row.no.push_back(fmt::format("costs {:.0f} USD", row.usd));
   if (!input.report) {

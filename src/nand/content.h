@@ -20,9 +20,9 @@ class Content {
  public:
   explicit Content(const Layout& layout)
       : unit_bytes_(layout.unit_bytes),
-        units_(layout.native.units),
+        units_(layout.native.grains),
         programs_(layout.programs),
-        per_program_(layout.native.units_per_program),
+        per_program_(layout.native.grains_per_program),
         chunks_(std::size_t{layout.superblocks} * layout.programs) {}
 
   // A whole unit of the map.

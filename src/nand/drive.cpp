@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -40,16 +41,20 @@ Drive::Drive(Profile profile, DriveOptions options)
       ftl_(layout_, settings_of(profile_, options_)),
       map_cache_(ftl_settings(profile_).map_pages,
                  static_cast<std::uint32_t>(profile_.map_cache_bytes / profile_.map_unit_bytes)),
+      read_cache_(profile_),
+      heat_(profile_.tiering == Tiering::heat ? layout_.logical_units : 0),
       random_(options_.seed ^ 0xD1B54A32D192ED03ULL),
+      lengths_(options_.seed ^ 0x8CB92BA72F3D8DD7ULL),
       submit_ns_(from_us(profile_.submit_us)),
       complete_ns_(from_us(profile_.complete_us)),
       command_ns_(std::llround(1e9 / profile_.iops_max)),
       read_ns_(from_us(profile_.read_us_controller)),
-      write_ns_(from_us(profile_.write_us_controller)),
+      write_ns_(from_us(profile_.write_us_controller + profile_.compress_us)),
       ecc_ns_(from_us(profile_.ecc_us)),
+      decompress_ns_(from_us(profile_.decompress_us)),
       link_ns_per_byte_(1e3 / profile_.link_mb),
       parity_(1 + profile_.parity_share),
-      buffer_units_(static_cast<std::uint32_t>(profile_.buffer_bytes / profile_.map_unit_bytes)) {
+      buffer_grains_(static_cast<std::uint32_t>(profile_.buffer_bytes / profile_.grain_bytes())) {
   for (auto& queues : waiting_) queues.resize(profile_.queues);
   if (!options_.store_data) return;
   content_.emplace(layout_);
@@ -119,7 +124,7 @@ void Drive::dispatch() {
 
 void Drive::start(std::uint32_t index) {
   controller_free_ = std::max(now_ + submit_ns_, controller_free_) + command_ns_;
-  const Time firmware = requests_[index].host.op == HostOp::read ? read_ns_ : write_ns_;
+  const Time firmware = requests_[index].host.op == HostOp::write ? write_ns_ : read_ns_;
   events_.push(controller_free_ + firmware, EventKind::issue, index);
 }
 
@@ -135,6 +140,10 @@ void Drive::issue(std::uint32_t index) {
       request.unit = static_cast<std::uint32_t>(request.host.offset / layout_.unit_bytes);
       events_.push(link_in_free_, EventKind::arrived, index);
       return;
+    case HostOp::prefetch:
+      request.finish = now_;
+      prefetch(request.host);
+      return settle(index);
     case HostOp::flush:
       request.finish = now_;
       if (profile_.power_loss_protection) return settle(index);
@@ -174,7 +183,7 @@ void Drive::start_read(std::uint32_t index) {
   if (map_cache_.whole()) {
     launch_reads(index, first, end - first);
   } else {
-    const std::uint32_t per_page = static_cast<std::uint32_t>(layout_.unit_bytes / sizeof(std::uint32_t));
+    const std::uint32_t per_page = layout_.entries_per_map_page;
     for (std::uint32_t unit = first; unit < end;) {
       const std::uint32_t page = unit / per_page;
       const std::uint32_t count = std::min(end, (page + 1) * per_page) - unit;
@@ -194,27 +203,84 @@ void Drive::start_read(std::uint32_t index) {
   if (--requests_[index].pending == 0) settle(index);
 }
 
+// Units from this one on, below `end`, that lie behind one another in one page of flash, and what must leave the die
+// for all of them: a compressed unit comes whole.
+std::uint32_t Drive::page_run(const HostRequest& host, std::uint32_t unit, std::uint32_t end,
+                              std::uint32_t& flash_bytes) const {
+  const std::uint32_t pua = ftl_.lookup(unit);
+  const std::uint32_t page_end = (pua / layout_.grains_per_page + 1) * layout_.grains_per_page;
+  std::uint32_t next = pua, together = 0;
+  flash_bytes = 0;
+  do {
+    const std::uint32_t grains = ftl_.length(next);
+    flash_bytes += grains == layout_.grains_per_unit ? clipped(host, unit + together, 1) : grains * layout_.grain_bytes;
+    next += grains;
+    ++together;
+  } while (unit + together < end && next < page_end && ftl_.lookup(unit + together) == next &&
+           (!read_cache_.any() || !coming_.contains(unit + together)));
+  return together;
+}
+
+// Without flash: what was never written, is still in the buffer, or is in DRAM or on its way there.
+bool Drive::serve_from_memory(std::uint32_t index, std::uint32_t unit, std::uint32_t pua) {
+  if (pua == none || !ftl_.programmed(pua)) {
+    ++(pua == none ? counters_.unmapped_reads : counters_.buffer_hits);
+  } else if (!read_cache_.any()) {
+    return false;
+  } else if (const auto found = coming_.find(unit); found != coming_.end()) {
+    ++counters_.cache_hits;
+    ++requests_[index].pending;
+    found->second.push_back(index);
+    return true;
+  } else if (read_cache_.hit(unit)) {
+    ++counters_.cache_hits;
+  } else {
+    return false;
+  }
+  deliver(index, clipped(requests_[index].host, unit, 1));
+  return true;
+}
+
 // Reads units of the map, those of one page together.
 void Drive::launch_reads(std::uint32_t index, std::uint32_t first, std::uint32_t count) {
   const HostRequest host = requests_[index].host;
+  const bool copies = content_ && host.data != nullptr;
   for (std::uint32_t unit = first; unit < first + count;) {
     const std::uint32_t pua = ftl_.lookup(unit);
-    if (content_ && host.data != nullptr) copy_out(host, unit, pua);
-    if (pua == none || !ftl_.programmed(pua)) {
-      ++(pua == none ? counters_.unmapped_reads : counters_.buffer_hits);
-      deliver(index, clipped(host, unit, 1));
+    heat_.touch(unit);
+    if (copies) copy_out(host, unit, pua);
+    if (serve_from_memory(index, unit, pua)) {
       ++unit;
       continue;
     }
-    std::uint32_t together = 1;
-    const std::uint32_t page_end = (pua / layout_.units_per_page + 1) * layout_.units_per_page;
-    while (unit + together < first + count && pua + together < page_end &&
-           ftl_.lookup(unit + together) == pua + together) {
-      if (content_ && host.data != nullptr) copy_out(host, unit + together, pua + together);
-      ++together;
+    std::uint32_t flash_bytes = 0;
+    const std::uint32_t together = page_run(host, unit, first + count, flash_bytes);
+    for (std::uint32_t other = unit + 1; other < unit + together; ++other) {
+      heat_.touch(other);
+      if (copies) copy_out(host, other, ftl_.lookup(other));
     }
     ++requests_[index].pending;
-    read_page(pua, clipped(host, unit, together), Purpose::host, static_cast<std::size_t>(host.io_class), index, unit,
+    read_page(pua, flash_bytes, Purpose::host, static_cast<std::size_t>(host.io_class), index, unit, together);
+    unit += together;
+  }
+}
+
+// What was announced comes into the cache when nothing more urgent is to be done.
+void Drive::prefetch(const HostRequest& host) {
+  if (!read_cache_.any()) return;
+  const auto first = static_cast<std::uint32_t>(host.offset / layout_.unit_bytes);
+  const auto end = static_cast<std::uint32_t>((host.offset + host.bytes - 1) / layout_.unit_bytes) + 1;
+  for (std::uint32_t unit = first; unit < end;) {
+    look_up_map(unit, false, IoClass::staged);
+    const std::uint32_t pua = ftl_.lookup(unit);
+    if (pua == none || !ftl_.programmed(pua) || coming_.contains(unit) || read_cache_.hit(unit)) {
+      ++unit;
+      continue;
+    }
+    std::uint32_t flash_bytes = 0;
+    const std::uint32_t together = page_run(host, unit, end, flash_bytes);
+    for (std::uint32_t other = unit; other < unit + together; ++other) coming_[other];
+    read_page(pua, flash_bytes, Purpose::prefetch, static_cast<std::size_t>(IoClass::staged), host.partition, unit,
               together);
     unit += together;
   }
@@ -232,8 +298,8 @@ void Drive::copy_out(const HostRequest& host, std::uint32_t lpn, std::uint32_t p
 }
 
 void Drive::deliver(std::uint32_t index, std::uint32_t bytes) {
-  link_out_free_ =
-      std::max(now_ + ecc_ns_, link_out_free_) + std::llround(static_cast<double>(bytes) * link_ns_per_byte_);
+  link_out_free_ = std::max(now_ + ecc_ns_ + decompress_ns_, link_out_free_) +
+                   std::llround(static_cast<double>(bytes) * link_ns_per_byte_);
   counters_.link_bytes += bytes;
   requests_[index].finish = std::max(requests_[index].finish, link_out_free_);
 }
@@ -273,6 +339,15 @@ void Drive::pump_writes() {
   if (host_blocked() || ftl_.needs_collection(erasing_.size()) || ftl_.needs_fold()) pump_collection();
 }
 
+// Grains that a unit takes whose data shrink so much on average: some shrink better than others.
+std::uint32_t Drive::compressed_length(double ratio) {
+  const std::uint32_t most = layout_.grains_per_unit;
+  if (most == 1 || ratio <= 1) return most;
+  constexpr double least_share = 0.75, spread = 0.5;
+  const double grains = most / ratio * (least_share + spread * lengths_.unit());
+  return std::clamp(static_cast<std::uint32_t>(std::ceil(grains)), 1U, most);
+}
+
 // Takes what is left of a write into the buffer; false if some of it has to wait.
 bool Drive::buffer_write(std::uint32_t index) {
   const HostRequest host = requests_[index].host;
@@ -283,21 +358,22 @@ bool Drive::buffer_write(std::uint32_t index) {
       requests_[index].failed = true;
       return true;
     }
-    if (buffered_ >= buffer_units_ || !ftl_.can_append(frontier)) return false;
+    if (buffered_ >= buffer_grains_ || !ftl_.can_append(frontier)) return false;
     const std::uint32_t bytes = clipped(host, unit, 1);
     const std::uint32_t old = ftl_.lookup(unit);
+    const std::uint32_t grains = compressed_length(static_cast<double>(host.compress));
+    const auto placed = put(frontier, unit, Stream::host, grains, static_cast<std::size_t>(IoClass::write));
+    if (!placed) return false;
     counters_.host_written_bytes += bytes;
     counters_.merge_bytes += layout_.unit_bytes - bytes;
+    counters_.saved_bytes += std::uint64_t{layout_.grains_per_unit - grains} * layout_.grain_bytes;
     if (bytes < layout_.unit_bytes && old != none && ftl_.programmed(old)) {
       read_page(old, layout_.unit_bytes, Purpose::merge, static_cast<std::size_t>(IoClass::write), 0, 0, 0);
     }
-    const Appended placed = ftl_.append(frontier, unit, Stream::host);
     touch_map(unit);
-    if (content_ && host.data != nullptr) store(host, unit, old, placed.pua);
-    ++buffered_;
-    std::uint32_t& held = ftl_.frontier(frontier).buffered;
-    ++held;
-    if (placed.filled) program(placed, std::exchange(held, 0), static_cast<std::size_t>(IoClass::write));
+    heat_.touch(unit);
+    if (read_cache_.any()) read_cache_.drop(unit);
+    if (content_ && host.data != nullptr) store(host, unit, old, placed->pua);
   }
   return true;
 }
@@ -321,6 +397,7 @@ void Drive::trim(std::uint64_t offset, std::uint64_t bytes) {
   for (std::uint32_t lpn = first; lpn < end; ++lpn) {
     ftl_.trim(lpn);
     touch_map(lpn);
+    if (read_cache_.any()) read_cache_.drop(lpn);
   }
   if (end > first) counters_.trimmed_bytes += std::uint64_t{end - first} * unit;
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "device/device.h"
@@ -20,18 +21,23 @@
 #include "nand/event_queue.h"
 #include "nand/flash.h"
 #include "nand/ftl.h"
+#include "nand/heat.h"
 #include "nand/map_cache.h"
 #include "nand/profile.h"
+#include "nand/read_cache.h"
 
 namespace artesian::nand {
 
-enum class HostOp : std::uint8_t { read, write, flush };
+// prefetch: what will be read soon; it is done at once, and moves nothing over the link.
+enum class HostOp : std::uint8_t { read, write, flush, prefetch };
 
 struct HostRequest {
   HostOp op = HostOp::read;
   IoClass io_class = IoClass::demand;
   std::uint16_t handle = 0;             // placement; one that the drive has not is 0
   std::uint16_t queue = 0;              // of submission; served in turn within a class
+  std::uint8_t partition = 0;           // of the read cache
+  float compress = 1;                   // of a write: its data shrink to so much less, on average
   std::uint64_t offset = 0, bytes = 0;  // within capacity_bytes; any alignment
   std::uint64_t tag = 0;
   std::byte* data = nullptr;
@@ -49,10 +55,13 @@ struct DriveCounters {
   std::uint64_t host_reads = 0, host_writes = 0;
   std::uint64_t host_read_bytes = 0, host_written_bytes = 0, trimmed_bytes = 0;
   std::uint64_t merge_bytes = 0;  // rewritten around host writes smaller than a unit of the map
+  std::uint64_t saved_bytes = 0;  // of both, by compression
   std::array<std::uint64_t, stream_count> programmed_bytes{};     // by cause, as the translation layer appends them
   std::array<std::uint64_t, purpose_count> flash_ops{};           // page reads, programs and erases of one die
   std::uint64_t media_written_bytes = 0, media_erased_bytes = 0;  // as the dies count them
   std::uint64_t retries = 0, suspends = 0, buffer_hits = 0, unmapped_reads = 0, map_misses = 0;
+  std::uint64_t cache_hits = 0;                      // reads of units that were in DRAM or on their way there
+  std::uint64_t kept_units = 0, promoted_units = 0;  // tiering by heat: that stayed in one-bit mode, that came back
   std::uint64_t moved_bytes = 0, link_bytes = 0;
   Time elapsed = 0;
 
@@ -111,9 +120,10 @@ class Drive final : private FlashClient {
   void fill_native(
       std::uint64_t count);  // the first units, on flash in native mode whatever the drive does with new data
   void overwrite_at_random(std::uint64_t count);
-  void preload(std::uint64_t offset, std::span<const std::byte> bytes);
-  void age(double months) { age_months_ = months; }           // since all that is stored was written
-  void wear(double share_of_life) { wear_ = share_of_life; }  // of every block, besides what is erased from now on
+  void preload(std::uint64_t offset, std::span<const std::byte> bytes, double compress = 1);
+  void fill_compress(double ratio) { fill_compress_ = ratio; }  // what these write from now on shrinks to so much less
+  void age(double months) { age_months_ = months; }             // since all that is stored was written
+  void wear(double share_of_life) { wear_ = share_of_life; }    // of every block, besides what is erased from now on
 
   // Power is gone now: requests in flight never complete. Needs store_data. Returns how long the drive takes to come
   // back.
@@ -148,6 +158,7 @@ class Drive final : private FlashClient {
     std::uint32_t next = 0, end = 0;  // pua
     std::uint32_t reading = 0;
     Stream stream = Stream::collection;
+    std::uint32_t kept = 0;  // grains that stay in the fast medium
   };
   struct Erasing {
     std::uint32_t superblock = none;
@@ -165,6 +176,10 @@ class Drive final : private FlashClient {
   void start(std::uint32_t index);
   void issue(std::uint32_t index);
   void start_read(std::uint32_t index);
+  void prefetch(const HostRequest& host);
+  bool serve_from_memory(std::uint32_t index, std::uint32_t unit, std::uint32_t pua);
+  std::uint32_t page_run(const HostRequest& host, std::uint32_t unit, std::uint32_t end,
+                         std::uint32_t& flash_bytes) const;
   void launch_reads(std::uint32_t index, std::uint32_t first, std::uint32_t count);
   std::uint32_t clipped(const HostRequest& host, std::uint32_t first, std::uint32_t count) const;
   void copy_out(const HostRequest& host, std::uint32_t lpn, std::uint32_t pua) const;
@@ -176,11 +191,12 @@ class Drive final : private FlashClient {
   void store(const HostRequest& host, std::uint32_t lpn, std::uint32_t old, std::uint32_t pua);
   void finish_flushes();
   std::uint32_t handle_of(const HostRequest& host) const;
+  std::uint32_t compressed_length(double ratio);
 
   // inside, drive_collect.cpp
   void read_page(std::uint32_t pua, std::uint32_t bytes, Purpose purpose, std::size_t level, std::uint32_t owner,
                  std::uint32_t place, std::uint32_t count);
-  void program(const Appended& filled, std::uint32_t host_units, std::size_t level);
+  void program(const Appended& filled, std::uint32_t host_grains, std::size_t level);
   void pad_begun(std::uint64_t order, std::size_t frontiers);
   bool host_blocked() const;
   void pump_collection();
@@ -188,9 +204,17 @@ class Drive final : private FlashClient {
   void advance(std::size_t job);
   void move_page(std::uint32_t job, std::uint32_t first);
   bool move_unit(std::uint32_t job, std::uint32_t pua);
+  std::uint32_t frontier_of(std::uint32_t job, std::uint32_t pua);
+  std::optional<Appended> put(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains,
+                              std::size_t level);
+  std::uint32_t take_buffered(std::uint32_t frontier, std::uint32_t program);
+  void promote(std::uint32_t lpn);
   void begin_erases();
   void erase(Erasing& erasing);
   void touch_map(std::uint32_t lpn);
+  void look_up_map(std::uint32_t lpn, bool changes, IoClass io_class);
+  void keep_near(const FlashOp& op, std::uint32_t partition);
+  void announced(const FlashOp& op);
   void evict_map_page(const MapCache::Touched& touched);
   std::size_t background_level() const;
   void fill_map(std::uint64_t first, std::uint64_t count);
@@ -204,15 +228,18 @@ class Drive final : private FlashClient {
   Flash flash_;
   Ftl ftl_;
   MapCache map_cache_;
+  ReadCache read_cache_;
+  Heat heat_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> coming_;  // units announced: requests that want them
   std::optional<Content> content_;
   std::vector<std::byte> merged_;  // a unit under way
-  Random random_;
+  Random random_, lengths_;
 
   Time now_ = 0, started_ = 0;
-  Time submit_ns_, complete_ns_, command_ns_, read_ns_, write_ns_, ecc_ns_;
+  Time submit_ns_, complete_ns_, command_ns_, read_ns_, write_ns_, ecc_ns_, decompress_ns_;
   double link_ns_per_byte_, parity_;
   Time controller_free_ = 0, link_in_free_ = 0, link_out_free_ = 0;
-  std::uint32_t buffer_units_;
+  std::uint32_t buffer_grains_;
 
   std::vector<Request> requests_;
   std::vector<std::uint32_t> free_requests_;
@@ -220,7 +247,7 @@ class Drive final : private FlashClient {
   std::array<std::uint32_t, io_class_count> waiting_count_{}, turn_{};
   std::uint32_t in_flight_ = 0;
   std::deque<std::uint32_t> writes_;  // whose data have arrived and want places in the buffer
-  std::uint32_t buffered_ = 0;        // units
+  std::uint32_t buffered_ = 0;        // grains
   struct Flushing {
     std::uint32_t request;
     std::uint64_t order;  // done when all before it is on flash
@@ -235,7 +262,7 @@ class Drive final : private FlashClient {
   std::uint64_t levelled_at_ = 0;  // erases
   bool pumping_ = false;
 
-  double age_months_ = 0, wear_ = 0;
+  double age_months_ = 0, wear_ = 0, fill_compress_ = 1;
   DriveCounters counters_;
   std::uint64_t digest_ = 14695981039346656037ULL;
   std::uint64_t event_count_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "nand/closed_form.h"
@@ -47,7 +48,7 @@ void Drive::read_page(std::uint32_t pua, std::uint32_t bytes, Purpose purpose, s
              now_);
 }
 
-void Drive::program(const Appended& filled, std::uint32_t host_units, std::size_t level) {
+void Drive::program(const Appended& filled, std::uint32_t host_grains, std::size_t level) {
   const ModeLayout& mode = layout_.mode(ftl_.mode_of(filled.pua));
   const auto bytes = static_cast<std::uint32_t>(std::lround(static_cast<double>(profile_.page_bytes) * parity_));
   ++counters_.flash_ops[static_cast<std::size_t>(Purpose::program)];
@@ -58,20 +59,40 @@ void Drive::program(const Appended& filled, std::uint32_t host_units, std::size_
               .pages = mode.pages_per_program,
               .owner = filled.program,
               .place = mode.pages_per_program,
-              .count = host_units,
+              .count = host_grains,
               .level = static_cast<std::uint8_t>(level),
               .kind = OpKind::program,
               .purpose = Purpose::program},
              now_);
 }
 
+// Appends a unit and sends to flash what that fills. Nothing if there is no place.
+std::optional<Appended> Drive::put(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains,
+                                   std::size_t level) {
+  const Appended fitted = ftl_.make_fit(frontier, grains);
+  if (fitted.filled) program(fitted, take_buffered(frontier, fitted.program), level);
+  if (!ftl_.can_append(frontier)) return std::nullopt;
+  const Appended placed = ftl_.append(frontier, lpn, stream, grains);
+  if (stream == Stream::host) {
+    buffered_ += grains;
+    ftl_.frontier(frontier).buffered[placed.program % layout_.stripe] += grains;
+  }
+  if (placed.filled) program(placed, take_buffered(frontier, placed.program), level);
+  return placed;
+}
+
+std::uint32_t Drive::take_buffered(std::uint32_t frontier, std::uint32_t program) {
+  return std::exchange(ftl_.frontier(frontier).buffered[program % layout_.stripe], 0);
+}
+
 // Program units that were begun by `order` are filled up with nothing and go to flash.
 void Drive::pad_begun(std::uint64_t order, std::size_t frontiers) {
   for (std::uint32_t index = 0; index < frontiers; ++index) {
-    Frontier& frontier = ftl_.frontier(index);
+    const Frontier& frontier = ftl_.frontier(index);
     if (frontier.first_order == 0 || frontier.first_order > order) continue;
-    const std::uint32_t held = std::exchange(frontier.buffered, 0);
-    program(ftl_.pad(index), held, static_cast<std::size_t>(IoClass::write));
+    for (const Appended& filled : ftl_.pad(index)) {
+      program(filled, take_buffered(index, filled.program), static_cast<std::size_t>(IoClass::write));
+    }
   }
 }
 
@@ -117,7 +138,9 @@ bool Drive::begin(std::size_t job) {
   if (job == collection_job) {
     if (ftl_.needs_collection(erasing_.size())) victim = ftl_.take_victim();
   } else if (job == fold_job) {
-    const bool spare_time = in_flight_ == 0 && ftl_.pslc_in_use() > 0;
+    // By heat, half of the fast medium stays with what is used often.
+    const std::uint64_t stays = heat_.any() ? profile_.pslc_superblocks / 2 : 0;
+    const bool spare_time = in_flight_ == 0 && ftl_.pslc_in_use() > stays;
     if (ftl_.needs_fold() || spare_time) victim = ftl_.take_fold_victim();
     stream = Stream::fold;
   } else if (ftl_.free_superblocks() >= ftl_.reserve() &&
@@ -127,7 +150,7 @@ bool Drive::begin(std::size_t job) {
     stream = Stream::levelling;
   }
   if (!victim) return false;
-  const std::uint32_t first = *victim * layout_.native.units;
+  const std::uint32_t first = *victim * layout_.native.grains;
   jobs_[job] = {.victim = *victim, .next = first, .end = first + ftl_.superblock(*victim).written, .stream = stream};
   return true;
 }
@@ -142,7 +165,7 @@ void Drive::advance(std::size_t index) {
       continue;
     }
     move_page(static_cast<std::uint32_t>(index), job.next);
-    job.next = std::min(job.end, (job.next / layout_.units_per_page + 1) * layout_.units_per_page);
+    job.next = std::min(job.end, (job.next / layout_.grains_per_page + 1) * layout_.grains_per_page);
   }
   if (job.next < job.end || job.reading > 0) return;
   erasing_.push_back({.superblock = job.victim});
@@ -150,33 +173,56 @@ void Drive::advance(std::size_t index) {
 }
 
 void Drive::move_page(std::uint32_t job, std::uint32_t first) {
-  const std::uint32_t end = std::min(jobs_[job].end, (first / layout_.units_per_page + 1) * layout_.units_per_page);
+  const std::uint32_t end = std::min(jobs_[job].end, (first / layout_.grains_per_page + 1) * layout_.grains_per_page);
   std::uint32_t valid = 0;
-  for (std::uint32_t pua = first; pua < end; ++pua) valid += ftl_.valid(pua) ? 1 : 0;
+  for (std::uint32_t pua = first; pua < end; ++pua) valid += ftl_.valid(pua) ? ftl_.length(pua) : 0;
   ++jobs_[job].reading;
-  read_page(first, valid * layout_.unit_bytes, Purpose::copy, background_level(), job, first, end - first);
+  read_page(first, valid * layout_.grain_bytes, Purpose::copy, background_level(), job, first, end - first);
+}
+
+// Where a unit that is moved goes. What is folded and was used often stays in the fast medium: three quarters of a
+// superblock at most, so that folding wins space.
+std::uint32_t Drive::frontier_of(std::uint32_t job, std::uint32_t pua) {
+  const Stream stream = jobs_[job].stream;
+  if (stream == Stream::levelling) return ftl_.levelling_frontier();
+  const bool hot = stream == Stream::fold && heat_.of(ftl_.owner(pua)) >= Heat::stays;
+  if (hot && jobs_[job].kept + ftl_.length(pua) <= layout_.slc.grains / 4 * 3) return ftl_.tier_frontier();
+  return ftl_.collection_frontier(ftl_.superblock(layout_.superblock_of(pua)).handle);
 }
 
 // False if there is no place for it now. What has become stale since it was read needs none.
 bool Drive::move_unit(std::uint32_t job, std::uint32_t pua) {
   if (job == none) {  // a page of the map, by its lpn
-    if (!ftl_.can_append(ftl_.map_frontier())) return false;
-    const Appended placed = ftl_.append(ftl_.map_frontier(), pua, Stream::metadata);
-    if (placed.filled) program(placed, 0, background_level());
-    return true;
+    return put(ftl_.map_frontier(), pua, Stream::metadata, layout_.grains_per_unit, background_level()).has_value();
   }
   if (!ftl_.valid(pua)) return true;
-  const Stream stream = jobs_[job].stream;
-  const std::uint32_t handle = ftl_.superblock(layout_.superblock_of(pua)).handle;
-  const std::uint32_t frontier =
-      stream == Stream::levelling ? ftl_.levelling_frontier() : ftl_.collection_frontier(handle);
-  if (!ftl_.can_append(frontier)) return false;
-  const std::uint32_t lpn = ftl_.owner(pua);
-  const Appended placed = ftl_.append(frontier, lpn, stream);
-  if (content_) content_->copy(pua, placed.pua);
-  if (placed.filled) program(placed, 0, background_level());
+  const std::uint32_t lpn = ftl_.owner(pua), grains = ftl_.length(pua);
+  const std::uint32_t frontier = frontier_of(job, pua);
+  const auto placed = put(frontier, lpn, jobs_[job].stream, grains, background_level());
+  if (!placed) return false;
+  if (content_) content_->copy(pua, placed->pua);
+  if (heat_.any() && frontier == ftl_.tier_frontier()) {
+    jobs_[job].kept += grains;
+    ++counters_.kept_units;
+    heat_.cool(lpn);
+  }
   touch_map(lpn);
   return true;
+}
+
+// What is read again and again is programmed once more, in one-bit mode, while it is in the controller anyway.
+void Drive::promote(std::uint32_t lpn) {
+  if (heat_.of(lpn) < Heat::promotes) return;
+  const std::uint32_t pua = ftl_.lookup(lpn);
+  if (pua == none || !ftl_.programmed(pua) || ftl_.mode_of(pua) == CellMode::slc) return;
+  const std::uint32_t tier = ftl_.tier_frontier();
+  const bool room = ftl_.pslc_in_use() < profile_.pslc_superblocks && ftl_.free_superblocks() > ftl_.reserve();
+  if (ftl_.frontier(tier).superblock == none && !room) return;
+  const auto placed = put(tier, lpn, Stream::fold, ftl_.length(pua), static_cast<std::size_t>(IoClass::reclaim));
+  if (!placed) return;
+  if (content_) content_->copy(pua, placed->pua);
+  ++counters_.promoted_units;
+  touch_map(lpn);
 }
 
 // A superblock is erased when what replaced its units is on flash: without power-loss protection, what was flushed must
@@ -219,13 +265,18 @@ void Drive::erase(Erasing& one) {
 
 // The map's entry of a unit changes.
 void Drive::touch_map(std::uint32_t lpn) {
+  look_up_map(lpn, true, IoClass::write);
+}
+
+// Nobody waits for it.
+void Drive::look_up_map(std::uint32_t lpn, bool changes, IoClass io_class) {
   if (map_cache_.whole() || lpn >= layout_.logical_units) return;
-  const std::uint32_t page = lpn / (layout_.unit_bytes / static_cast<std::uint32_t>(sizeof(std::uint32_t)));
-  const auto touched = map_cache_.touch(page, true);
+  const std::uint32_t page = lpn / layout_.entries_per_map_page;
+  const auto touched = map_cache_.touch(page, changes);
   const std::uint32_t place = ftl_.lookup(layout_.logical_units + page);
   if (!touched.hit && place != none && ftl_.programmed(place)) {
     ++counters_.map_misses;
-    read_page(place, layout_.unit_bytes, Purpose::merge, static_cast<std::size_t>(IoClass::write), 0, 0, 0);
+    read_page(place, layout_.unit_bytes, Purpose::merge, static_cast<std::size_t>(io_class), 0, 0, 0);
   }
   evict_map_page(touched);
 }
@@ -240,8 +291,11 @@ void Drive::moved(const FlashOp& op, Time /*now*/) {
   switch (op.purpose) {
     case Purpose::host:
       deliver(op.owner, clipped(requests_[op.owner].host, op.place, op.count));
+      if (read_cache_.any() || heat_.any()) keep_near(op, requests_[op.owner].host.partition);
       if (--requests_[op.owner].pending == 0) settle(op.owner);
       return;
+    case Purpose::prefetch:
+      return announced(op);
     case Purpose::map:
       launch_reads(op.owner, op.place, op.count);
       if (--requests_[op.owner].pending == 0) settle(op.owner);
@@ -263,6 +317,28 @@ void Drive::moved(const FlashOp& op, Time /*now*/) {
   }
 }
 
+// Units that have been read: to be had sooner the next time.
+void Drive::keep_near(const FlashOp& op, std::uint32_t partition) {
+  for (std::uint32_t unit = op.place; unit < op.place + op.count; ++unit) {
+    const std::uint32_t pua = ftl_.lookup(unit);
+    if (pua == none || !ftl_.programmed(pua)) continue;  // written since
+    read_cache_.insert(unit, partition);
+    promote(unit);
+  }
+}
+
+void Drive::announced(const FlashOp& op) {
+  keep_near(op, op.owner);
+  for (std::uint32_t unit = op.place; unit < op.place + op.count; ++unit) {
+    const auto found = coming_.extract(unit);
+    if (found.empty()) continue;
+    for (const std::uint32_t index : found.mapped()) {
+      deliver(index, clipped(requests_[index].host, unit, 1));
+      if (--requests_[index].pending == 0) settle(index);
+    }
+  }
+}
+
 void Drive::finished(const FlashOp& op, Time now) {
   if (op.kind == OpKind::program) {
     ftl_.program_done(op.owner, now);
@@ -274,7 +350,7 @@ void Drive::finished(const FlashOp& op, Time now) {
     assert(found != erasing_.end());
     if (--found->left > 0) return;
     erasing_.erase(found);
-    counters_.media_erased_bytes += std::uint64_t{ftl_.superblock(op.owner).written} * layout_.unit_bytes;
+    counters_.media_erased_bytes += std::uint64_t{ftl_.superblock(op.owner).written} * layout_.grain_bytes;
     ftl_.finish_erase(op.owner);
     if (content_) content_->erase(op.owner);
   }
@@ -284,14 +360,15 @@ void Drive::finished(const FlashOp& op, Time now) {
 
 void Drive::fill(std::uint64_t first, std::uint64_t count, std::uint32_t handle) {
   for (std::uint64_t lpn = first; lpn < first + count; ++lpn) {
-    ftl_.write_now(handle, static_cast<std::uint32_t>(lpn));
+    ftl_.write_now(handle, static_cast<std::uint32_t>(lpn), compressed_length(fill_compress_));
   }
   fill_map(first, count);
 }
 
 void Drive::fill_native(std::uint64_t count) {
   for (std::uint64_t lpn = 0; lpn < count; ++lpn) {
-    const Appended placed = ftl_.append(ftl_.collection_frontier(0), static_cast<std::uint32_t>(lpn), Stream::host);
+    const Appended placed = ftl_.append(ftl_.collection_frontier(0), static_cast<std::uint32_t>(lpn), Stream::host,
+                                        layout_.grains_per_unit);
     if (placed.filled) ftl_.program_done(placed.program, 0);
   }
   fill_map(0, count);
@@ -299,13 +376,14 @@ void Drive::fill_native(std::uint64_t count) {
 
 void Drive::fill_map(std::uint64_t first, std::uint64_t count) {
   if (map_cache_.whole()) return;
-  const std::uint64_t per_page = layout_.unit_bytes / sizeof(std::uint32_t);
+  const std::uint64_t per_page = layout_.entries_per_map_page;
   for (std::uint64_t page = first / per_page; page * per_page < first + count; ++page) {
-    ftl_.write_now(0, static_cast<std::uint32_t>(layout_.logical_units + page));
+    ftl_.write_now(0, static_cast<std::uint32_t>(layout_.logical_units + page), layout_.grains_per_unit);
   }
 }
 
-void Drive::preload(std::uint64_t offset, std::span<const std::byte> bytes) {
+void Drive::preload(std::uint64_t offset, std::span<const std::byte> bytes, double compress) {
+  const double before = std::exchange(fill_compress_, compress);
   const std::uint64_t first = offset / layout_.unit_bytes;
   const std::uint64_t end = (offset + bytes.size() + layout_.unit_bytes - 1) / layout_.unit_bytes;
   const HostRequest host{.offset = offset, .bytes = bytes.size(), .data = const_cast<std::byte*>(bytes.data())};
@@ -322,11 +400,13 @@ void Drive::preload(std::uint64_t offset, std::span<const std::byte> bytes) {
     if (part) content_->write(now, merged_);
     store(host, lpn, now, now);
   }
+  fill_compress_ = before;
 }
 
 void Drive::overwrite_at_random(std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
-    ftl_.write_now(0, static_cast<std::uint32_t>(random_.below(layout_.logical_units)));
+    ftl_.write_now(0, static_cast<std::uint32_t>(random_.below(layout_.logical_units)),
+                   compressed_length(fill_compress_));
   }
 }
 
@@ -345,6 +425,8 @@ Time Drive::cut_power() {
   jobs_ = {};
   erasing_.clear();
   stalled_.clear();
+  coming_.clear();
+  read_cache_.clear();
   ftl_.rebuild(profile_.power_loss_protection);
   controller_free_ = link_in_free_ = link_out_free_ = now_;
   // The first page of every block says what it is, and every page of what was open is looked at.
@@ -357,7 +439,7 @@ Time Drive::cut_power() {
 DriveCounters Drive::counters() const {
   DriveCounters counters = counters_;
   for (std::size_t i = 0; i < stream_count; ++i) {
-    counters.programmed_bytes[i] = ftl_.programmed_units()[i] * layout_.unit_bytes;
+    counters.programmed_bytes[i] = ftl_.programmed_grains()[i] * layout_.grain_bytes;
   }
   counters.suspends = flash_.suspends();
   counters.elapsed = now_ - started_;
@@ -374,7 +456,7 @@ FdpStatistics Drive::fdp() const {
 EnergyReport Drive::energy() const {
   const DriveCounters c = counters();
   double reads = 0;
-  for (const Purpose purpose : {Purpose::host, Purpose::map, Purpose::merge, Purpose::copy}) {
+  for (const Purpose purpose : {Purpose::host, Purpose::map, Purpose::merge, Purpose::copy, Purpose::prefetch}) {
     reads += static_cast<double>(c.flash_ops[static_cast<std::size_t>(purpose)]);
   }
   reads += static_cast<double>(c.retries);

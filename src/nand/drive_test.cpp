@@ -209,13 +209,13 @@ TEST(Drive, PslcTakesWritesFasterAndFoldsThemWhenItHasTime) {
   p.pslc_superblocks = 6;
   p.capacity_bytes = p.physical_bytes() / 2;
   Drive drive(p);
-  const std::uint64_t slc_units = 4 * drive.layout().slc.units;
+  const std::uint64_t slc_units = 4 * drive.layout().slc.grains;
   const auto run =
       run_flows(drive, {{.reads = 0, .access = Access::sequential, .depth = 64, .requests = slc_units}}, INT64_MAX, 64);
   EXPECT_NEAR(run[0].bytes_per_second(), 4 * 2 * 4096 / 200e-6, 0.1 * 4 * 2 * 4096 / 200e-6);
   drive.run_until_idle();
   const auto& streams = drive.counters().programmed_bytes;
-  EXPECT_GT(streams[static_cast<std::size_t>(Stream::fold)], 2 * drive.layout().slc.units * 4096U);
+  EXPECT_GT(streams[static_cast<std::size_t>(Stream::fold)], 2 * drive.layout().slc.grains * 4096U);
   EXPECT_LE(drive.ftl().pslc_in_use(), 1U);
 }
 
@@ -257,6 +257,34 @@ TEST(Drive, StaticLevellingMovesColdDataAndNarrowsWear) {
   };
   EXPECT_LT(spread(0.05), 0.12);
   EXPECT_GT(spread(0), 0.3);
+}
+
+TEST(Drive, BadBlocksTakeSpareSpaceAndHoldNothing) {
+  const auto run = [](double share) {
+    Profile p = tiny();
+    p.blocks_per_plane = 200;
+    p.capacity_bytes = p.physical_bytes() * 3 / 4;
+    p.bad_share = share;
+    EXPECT_TRUE(check_profile(p));
+    Drive drive(p);
+    drive.fill(0, drive.layout().logical_units);
+    drive.overwrite_at_random(4UL * drive.layout().logical_units);
+    std::uint32_t retired = 0;
+    for (std::uint32_t i = 0; i < drive.layout().superblocks; ++i) {
+      const Superblock& block = drive.ftl().superblock(i);
+      if (block.state != BlockState::retired) continue;
+      ++retired;
+      EXPECT_EQ(block.erases, 0U);
+    }
+    EXPECT_FALSE(drive.worn_out());
+    return std::pair(retired, static_cast<double>(drive.counters().appended_bytes()));
+  };
+  const auto [none_bad, well] = run(0);
+  const auto [bad, worse] = run(0.05);
+  EXPECT_EQ(none_bad, 0U);
+  EXPECT_GE(bad, 10U);  // of the worst of 8 planes, ten are expected in each
+  EXPECT_LT(bad, 30U);
+  EXPECT_GT(worse, well * 1.1);
 }
 
 TEST(Drive, ADriveThatWearsOutRefusesWritesAndStillReads) {

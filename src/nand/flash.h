@@ -19,8 +19,8 @@
 namespace artesian::nand {
 
 enum class OpKind : std::uint8_t { read, program, erase };
-enum class Purpose : std::uint8_t { host, map, merge, copy, program, erase };
-constexpr std::size_t purpose_count = 6;
+enum class Purpose : std::uint8_t { host, map, merge, copy, prefetch, program, erase };
+constexpr std::size_t purpose_count = 7;
 constexpr std::size_t level_count = 4;  // as IoClass: demand, staged, write, reclaim
 
 struct FlashOp {

@@ -126,22 +126,47 @@ void FlowRunner::go_on(std::uint32_t index, std::uint32_t number) {
   }
 }
 
+std::uint64_t FlowRunner::next_slot(Running& running) {
+  return running.flow.access == Access::random ? running.random.below(running.slots) : running.next++ % running.slots;
+}
+
+// The drive hears of a request so many others before it.
+std::uint64_t FlowRunner::announced_slot(std::uint32_t index) {
+  Running& running = running_[index];
+  while (running.announced.size() <= running.flow.hints) {
+    running.announced.push_back(next_slot(running));
+    if (running.announced.size() == 1) continue;  // that one is to be read now
+    drive_.submit({.op = HostOp::prefetch,
+                   .io_class = running.flow.io_class,
+                   .queue = running.flow.queue,
+                   .partition = running.flow.partition,
+                   .offset = running.flow.first + running.announced.back() * running.flow.bytes,
+                   .bytes = running.flow.bytes,
+                   .tag = index});
+  }
+  const std::uint64_t slot = running.announced.front();
+  running.announced.pop_front();
+  return slot;
+}
+
 void FlowRunner::submit_one(std::uint32_t index, std::uint32_t group) {
   Running& running = running_[index];
   const Flow& flow = running.flow;
   const bool read = flow.reads >= 1 || (flow.reads > 0 && running.random.unit() < flow.reads);
-  const std::uint64_t slot =
-      flow.access == Access::random ? running.random.below(running.slots) : running.next++ % running.slots;
+  const std::uint64_t slot = flow.hints > 0 ? announced_slot(index) : next_slot(running);
   drive_.submit({.op = read ? HostOp::read : HostOp::write,
                  .io_class = flow.io_class,
                  .handle = flow.handle,
                  .queue = flow.queue,
+                 .partition = flow.partition,
+                 .compress = static_cast<float>(flow.compress),
                  .offset = flow.first + slot * flow.bytes,
                  .bytes = flow.bytes,
                  .tag = std::uint64_t{group} << 32 | index});
 }
 
 void FlowRunner::take(const HostCompletion& completion) {
+  if (completion.op == HostOp::prefetch) return;
   const auto index = static_cast<std::uint32_t>(completion.tag);
   const auto group = static_cast<std::uint32_t>(completion.tag >> 32);
   Running& running = running_[index];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <queue>
 #include <string>
@@ -26,6 +27,9 @@ struct Flow {
   IoClass io_class = IoClass::demand;
   std::uint16_t handle = 0;
   std::uint16_t queue = 0;
+  std::uint8_t partition = 0;  // of the drive's read cache
+  double compress = 1;         // data written shrink to so much less
+  std::uint32_t hints = 0;     // reads only: the drive is told so many requests ahead what will be read
   std::uint64_t requests = 0;  // 0: until the run's time is over
   // Requests that belong together, as one lookup or one checkpoint: `group` of them, `width` at once; with steps the
   // next `width` only when all before are done. Depth, rate and number are then those of groups. 0: each by itself.
@@ -75,6 +79,7 @@ class FlowRunner {
     std::uint64_t next = 0, submitted = 0, done = 0;
     std::vector<Group> groups;
     std::vector<std::uint32_t> free_groups;
+    std::deque<std::uint64_t> announced;  // places of the next requests
   };
   struct Arrival {
     Time at;
@@ -86,6 +91,8 @@ class FlowRunner {
   bool advance(Time end);
   static bool more(const Running& running);
   static Time gap(Running& running);
+  static std::uint64_t next_slot(Running& running);
+  std::uint64_t announced_slot(std::uint32_t index);
   void start();
   static bool timed(const Flow& flow) { return flow.per_second > 0 || flow.every_seconds > 0; }
   void submit(std::uint32_t index);

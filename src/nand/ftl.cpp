@@ -13,8 +13,10 @@ FtlSettings ftl_settings(const Profile& profile) {
                        .handles = static_cast<std::uint32_t>(profile.placement_handles),
                        .isolation = profile.isolation,
                        .pslc_superblocks = static_cast<std::uint32_t>(profile.pslc_superblocks),
-                       .wear_spread = profile.wear_spread};
-  const std::uint64_t per_page = profile.map_unit_bytes / sizeof(std::uint32_t);
+                       .tiering = profile.tiering,
+                       .wear_spread = profile.wear_spread,
+                       .bad_share = profile.bad_share};
+  const std::uint64_t per_page = profile.map_unit_bytes / profile.map_entry_bytes;
   const std::uint64_t units = profile.capacity_bytes / profile.map_unit_bytes;
   const bool cached = profile.map_cache_bytes != 0;
   if (cached) settings.map_pages = static_cast<std::uint32_t>((units + per_page - 1) / per_page);
@@ -24,22 +26,46 @@ FtlSettings ftl_settings(const Profile& profile) {
 Ftl::Ftl(const Layout& layout, FtlSettings settings)
     : layout_(layout), settings_(std::move(settings)), random_(settings_.seed) {
   map_.assign(std::size_t{layout_.logical_units} + settings_.map_pages, none);
-  reverse_.assign(layout_.physical_units(), none);
+  reverse_.assign(layout_.physical_grains(), none);
+  if (layout_.grains_per_unit > 1) lengths_.assign(layout_.physical_grains(), 0);
   if (settings_.keep_order) {
-    unit_order_.assign(layout_.physical_units(), 0);
+    unit_order_.assign(layout_.physical_grains(), 0);
     trimmed_order_.assign(map_.size(), 0);
   }
   programmed_.assign(std::size_t{layout_.superblocks} * layout_.programs, 0);
   superblocks_.resize(layout_.superblocks);
   for (Superblock& block : superblocks_) block.wear_limit = static_cast<float>(0.95 + 0.1 * random_.unit());
   const std::uint32_t collectors = settings_.isolation == Isolation::persistent ? settings_.handles : 1;
-  frontiers_.resize(std::size_t{settings_.handles} + collectors + 2);
+  const std::uint32_t tiers = settings_.tiering == Tiering::heat ? 1 : 0;
+  frontiers_.resize(std::size_t{settings_.handles} + collectors + tiers + 2);
+  for (Frontier& frontier : frontiers_) frontier.buffered.assign(layout_.stripe, 0);
   taken_by_.assign(settings_.handles, 0);
   collectable_.assign(layout_.superblocks, none);
-  collection_reserve_ = collectors + (settings_.pslc_superblocks > 0 ? 1 : 0);
+  collection_reserve_ = collectors + (settings_.pslc_superblocks > 0 ? 1 : 0) + tiers;
   reserve_ = collection_reserve_ + (settings_.wear_spread > 0 ? 1 : 0) + (settings_.map_pages > 0 ? 1 : 0);
   free_.reserve(layout_.superblocks);
-  for (std::uint32_t i = layout_.superblocks; i > 0; --i) free_.push_back(i - 1);
+  retired_ = bad_superblocks();
+  for (std::uint32_t i = layout_.superblocks; i > 0; --i) {
+    if (i > layout_.superblocks - retired_) {
+      superblocks_[i - 1].state = BlockState::retired;
+    } else {
+      free_.push_back(i - 1);
+    }
+  }
+}
+
+// A superblock takes a good block of every plane: there are as many as the plane with the fewest good blocks has.
+std::uint32_t Ftl::bad_superblocks() {
+  if (settings_.bad_share <= 0) return 0;
+  std::uint32_t most = 0;
+  for (std::uint32_t plane = 0; plane < layout_.dies * layout_.planes; ++plane) {
+    std::uint32_t bad = 0;
+    for (std::uint32_t block = 0; block < layout_.superblocks; ++block) {
+      bad += random_.unit() < settings_.bad_share ? 1 : 0;
+    }
+    most = std::max(most, bad);
+  }
+  return most;
 }
 
 bool Ftl::can_append(std::uint32_t frontier) const {
@@ -63,7 +89,9 @@ bool Ftl::open(std::uint32_t frontier) {
   Superblock& block = superblocks_[index];
   const bool host = frontier < settings_.handles;
   block.state = BlockState::open;
-  block.mode = host && pslc_in_use_ < settings_.pslc_superblocks ? CellMode::slc : CellMode::native;
+  const bool tier = settings_.tiering == Tiering::heat && frontier == tier_frontier();
+  const bool one_bit = tier || (host && pslc_in_use_ < settings_.pslc_superblocks);
+  block.mode = one_bit ? CellMode::slc : CellMode::native;
   if (block.mode == CellMode::slc) ++pslc_in_use_;
   block.valid = block.written = block.unprogrammed = 0;
   block.superseded_order = block.closed_order = 0;
@@ -84,13 +112,24 @@ void Ftl::note(std::uint32_t superblock) {
 void Ftl::invalidate(std::uint32_t pua, std::uint64_t order) {
   const std::uint32_t index = layout_.superblock_of(pua);
   Superblock& block = superblocks_[index];
-  assert(block.valid > 0);
-  --block.valid;
+  assert(block.valid >= length(pua));
+  block.valid -= length(pua);
   block.superseded_order = order;
   if (collectable_[index] != none) collectable_[index] = block.valid;
 }
 
-Appended Ftl::append(std::uint32_t frontier, std::uint32_t lpn, Stream stream) {
+Appended Ftl::make_fit(std::uint32_t frontier, std::uint32_t grains) {
+  Appended last;
+  const std::uint32_t index = frontiers_[frontier].superblock;
+  if (index == none) return last;
+  const Superblock& block = superblocks_[index];
+  const std::uint32_t left = layout_.grains_per_page - block.written % layout_.grains_per_page;
+  if (left >= grains) return last;
+  for (std::uint32_t i = 0; i < left; ++i) last = append(frontier, none, Stream::padding, 1);
+  return last;
+}
+
+Appended Ftl::append(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains) {
   Frontier& front = frontiers_[frontier];
   if (front.superblock == none) {
     [[maybe_unused]] const bool opened = open(frontier);
@@ -99,26 +138,26 @@ Appended Ftl::append(std::uint32_t frontier, std::uint32_t lpn, Stream stream) {
   const std::uint32_t index = front.superblock;
   Superblock& block = superblocks_[index];
   const ModeLayout& m = layout_of(block);
-  const std::uint32_t pua = index * layout_.native.units + block.written;
+  const std::uint32_t pua = index * layout_.native.grains + block.written;
   const std::uint64_t order = ++order_;
-  if (front.first_order == 0) {
-    front.first_order = order;
-    ++block.unprogrammed;
-  }
+  if (front.first_order == 0) front.first_order = order;
+  if (layout_.begins(block.written, m)) ++block.unprogrammed;
+  if (!lengths_.empty()) lengths_[pua] = static_cast<std::uint8_t>(grains);
   if (lpn != none) {
     const std::uint32_t old = std::exchange(map_[lpn], pua);
     const bool new_data = stream == Stream::host || stream == Stream::metadata || old == none;
     if (!unit_order_.empty()) unit_order_[pua] = new_data ? order : unit_order_[old];
     old != none ? invalidate(old, order) : void(++mapped_);
-    ++block.valid;
+    block.valid += grains;
   }
   reverse_[pua] = lpn;
-  ++programmed_units_[static_cast<std::size_t>(stream)];
-  Appended done{.pua = pua, .program = index * layout_.programs + block.written / m.units_per_program};
-  if (++block.written % m.units_per_program == 0) {
+  programmed_grains_[static_cast<std::size_t>(stream)] += grains;
+  Appended done{.pua = pua, .program = index * layout_.programs + layout_.spot_of(block.written, m).program};
+  block.written += grains;
+  if (layout_.ends(block.written - 1, m)) {
     done.filled = true;
     unprogrammed_.push_back({done.program, front.first_order, frontier < settings_.handles});
-    front.first_order = 0;
+    if (block.written % (m.grains_per_program * layout_.stripe) == 0) front.first_order = 0;
     close_if_full(frontier, index);
   }
   return done;
@@ -126,7 +165,7 @@ Appended Ftl::append(std::uint32_t frontier, std::uint32_t lpn, Stream stream) {
 
 void Ftl::close_if_full(std::uint32_t frontier, std::uint32_t superblock) {
   Superblock& block = superblocks_[superblock];
-  if (block.written < layout_of(block).units) return;
+  if (block.written < layout_of(block).grains) return;
   block.state = BlockState::closed;
   block.closed_order = order_;
   frontiers_[frontier].superblock = none;
@@ -134,13 +173,13 @@ void Ftl::close_if_full(std::uint32_t frontier, std::uint32_t superblock) {
   note(superblock);
 }
 
-Appended Ftl::pad(std::uint32_t frontier) {
-  Appended last;
-  if (frontiers_[frontier].first_order == 0) return last;
-  do {
-    last = append(frontier, none, Stream::padding);
-  } while (!last.filled);
-  return last;
+std::vector<Appended> Ftl::pad(std::uint32_t frontier) {
+  std::vector<Appended> filled;
+  while (frontiers_[frontier].first_order != 0) {
+    const Appended last = append(frontier, none, Stream::padding, 1);
+    if (last.filled) filled.push_back(last);
+  }
+  return filled;
 }
 
 void Ftl::trim(std::uint32_t lpn) {
@@ -185,7 +224,7 @@ bool Ftl::needs_fold() const {
 
 // Higher is better to collect.
 double Ftl::score(const Superblock& block) const {
-  const double used = static_cast<double>(block.valid) / static_cast<double>(layout_of(block).units);
+  const double used = static_cast<double>(block.valid) / static_cast<double>(layout_of(block).grains);
   switch (settings_.collection) {
     case Collection::fifo:
       return -static_cast<double>(block.closed_order);
@@ -217,7 +256,7 @@ std::optional<std::uint32_t> Ftl::choose(CellMode mode, int handle) {
   if (mode == CellMode::native && handle < 0 && settings_.collection == Collection::fifo) return oldest_closed();
   if (mode == CellMode::native && handle < 0 && settings_.collection == Collection::greedy) {
     const auto least = std::ranges::min_element(collectable_);
-    if (*least >= layout_.native.units) return {};
+    if (*least >= layout_.native.grains) return {};
     return static_cast<std::uint32_t>(least - collectable_.begin());
   }
   std::optional<std::uint32_t> best;
@@ -226,7 +265,7 @@ std::optional<std::uint32_t> Ftl::choose(CellMode mode, int handle) {
     const Superblock& block = superblocks_[index];
     if (block.state != BlockState::closed || block.mode != mode || block.unprogrammed > 0) return;
     if (handle >= 0 && block.handle != handle) return;
-    if (settings_.collection != Collection::fifo && block.valid == layout_of(block).units) return;
+    if (settings_.collection != Collection::fifo && block.valid == layout_of(block).grains) return;
     const double value = score(block);
     if (!best || value > best_score) {
       best = index;
@@ -304,13 +343,12 @@ void Ftl::start_erase(std::uint32_t superblock) {
 void Ftl::finish_erase(std::uint32_t superblock) {
   Superblock& block = superblocks_[superblock];
   const ModeLayout& m = layout_of(block);
-  const std::size_t first = std::size_t{superblock} * layout_.native.units;
-  std::fill_n(reverse_.begin() + static_cast<std::ptrdiff_t>(first), m.units, none);
+  const std::size_t first = std::size_t{superblock} * layout_.native.grains;
+  std::fill_n(reverse_.begin() + static_cast<std::ptrdiff_t>(first), m.grains, none);
   std::fill_n(programmed_.begin() + static_cast<std::ptrdiff_t>(std::size_t{superblock} * layout_.programs),
               layout_.programs, std::uint8_t{0});
   ++block.erases;
   ++erases_;
-  erased_units_ += block.written;
   block.wear += static_cast<float>(1 / m.pe_cycles);
   if (block.mode == CellMode::slc) --pslc_in_use_;
   --taken_by_[block.handle];
@@ -321,7 +359,8 @@ void Ftl::finish_erase(std::uint32_t superblock) {
     block.state = BlockState::retired;
     ++retired_;
     // Data, what is open, what collection keeps free, and one to gain.
-    const std::size_t data = (map_.size() + layout_.native.units - 1) / layout_.native.units;
+    const std::size_t data =
+        (map_.size() * layout_.grains_per_unit + layout_.native.grains - 1) / layout_.native.grains;
     worn_out_ = layout_.superblocks - retired_ < data + frontiers_.size() + reserve_ + 1;
     return;
   }
@@ -329,16 +368,23 @@ void Ftl::finish_erase(std::uint32_t superblock) {
   free_.push_back(superblock);
 }
 
+bool Ftl::append_now(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains) {
+  const Appended fitted = make_fit(frontier, grains);
+  if (fitted.filled) program_done(fitted.program, 0);
+  if (!can_append(frontier)) return false;
+  const Appended done = append(frontier, lpn, stream, grains);
+  if (done.filled) program_done(done.program, 0);
+  return true;
+}
+
 bool Ftl::collect_now(std::uint32_t victim, Stream stream) {
   const Superblock& block = superblocks_[victim];
   const std::uint32_t frontier = stream == Stream::levelling ? levelling_frontier() : collection_frontier(block.handle);
-  const std::uint32_t first = victim * layout_.native.units;
-  for (std::uint32_t pua = first; pua < first + layout_of(block).units && block.valid > 0; ++pua) {
+  const std::uint32_t first = victim * layout_.native.grains;
+  for (std::uint32_t pua = first; pua < first + layout_of(block).grains && block.valid > 0; ++pua) {
     if (!valid(pua)) continue;
-    if (!can_append(frontier)) return false;
-    const Appended moved = append(frontier, reverse_[pua], stream);
-    if (on_move) on_move(pua, moved.pua);
-    if (moved.filled) program_done(moved.program, 0);
+    if (!append_now(frontier, reverse_[pua], stream, length(pua))) return false;
+    if (on_move) on_move(pua, map_[reverse_[pua]]);
   }
   start_erase(victim);
   finish_erase(victim);
@@ -353,18 +399,18 @@ bool Ftl::make_room_now() {
   return victim && collect_now(*victim, Stream::collection);
 }
 
-bool Ftl::write_now(std::uint32_t handle, std::uint32_t lpn) {
+bool Ftl::write_now(std::uint32_t handle, std::uint32_t lpn, std::uint32_t grains) {
   const bool map_page = lpn >= layout_.logical_units;
   const std::uint32_t frontier = map_page ? map_frontier() : host_frontier(handle);
-  while (!can_append(frontier) || needs_collection() || (needs_fold() && frontiers_[frontier].superblock == none)) {
-    if (worn_out_) return false;
-    if (!make_room_now()) {
-      if (can_append(frontier)) break;  // nothing to gain, and still a place
-      return false;
+  do {
+    while (!can_append(frontier) || needs_collection() || (needs_fold() && frontiers_[frontier].superblock == none)) {
+      if (worn_out_) return false;
+      if (!make_room_now()) {
+        if (can_append(frontier)) break;  // nothing to gain, and still a place
+        return false;
+      }
     }
-  }
-  const Appended written = append(frontier, lpn, map_page ? Stream::metadata : Stream::host);
-  if (written.filled) program_done(written.program, 0);
+  } while (!append_now(frontier, lpn, map_page ? Stream::metadata : Stream::host, grains));
   return true;
 }
 
@@ -388,13 +434,13 @@ void Ftl::rebuild(bool keep_unprogrammed) {
   mapped_ = 0;
   for (std::uint32_t frontier = 0; frontier < frontiers_.size(); ++frontier) {
     pad(frontier);  // the wordline that was interrupted holds no more
-    frontiers_[frontier].buffered = 0;
+    std::ranges::fill(frontiers_[frontier].buffered, 0);
   }
   for (std::uint32_t index = 0; index < layout_.superblocks; ++index) {
     Superblock& block = superblocks_[index];
     if (block.state == BlockState::erasing) finish_erase(index);  // half erased: erased again
     block.valid = block.unprogrammed = 0;
-    const std::uint32_t first = index * layout_.native.units;
+    const std::uint32_t first = index * layout_.native.grains;
     for (std::uint32_t pua = first; pua < first + block.written; ++pua) {
       if (!keep_unprogrammed && lost(pua)) reverse_[pua] = none;
       if (reverse_[pua] == none) continue;
@@ -407,7 +453,7 @@ void Ftl::rebuild(bool keep_unprogrammed) {
   closed_.clear();
   for (const std::uint32_t pua : map_) {
     if (pua == none) continue;
-    ++superblocks_[layout_.superblock_of(pua)].valid;
+    superblocks_[layout_.superblock_of(pua)].valid += length(pua);
     ++mapped_;
   }
   for (std::uint32_t index = 0; index < layout_.superblocks; ++index) take_back(index);
@@ -420,20 +466,20 @@ void Ftl::take_back(std::uint32_t index) {
   if (block.state == BlockState::collecting) block.state = BlockState::closed;
   if (block.state == BlockState::closed && block.valid == 0) return finish_erase(index);
   const auto first = programmed_.begin() + static_cast<std::ptrdiff_t>(std::size_t{index} * layout_.programs);
-  std::fill_n(first, block.written / layout_of(block).units_per_program, std::uint8_t{1});
+  std::fill_n(first, block.written / layout_of(block).grains_per_program, std::uint8_t{1});
   note(index);
   if (collectable_[index] != none) closed_.emplace_back(index, block.closed_order);
 }
 
 void Ftl::reset_counters() {
-  std::ranges::fill(programmed_units_, 0);
-  erased_units_ = erases_ = 0;
+  std::ranges::fill(programmed_grains_, 0);
+  erases_ = 0;
 }
 
 std::uint64_t Ftl::memory_bytes() const {
   return (map_.capacity() + reverse_.capacity()) * sizeof(std::uint32_t) +
          (unit_order_.capacity() + trimmed_order_.capacity()) * sizeof(std::uint64_t) + programmed_.capacity() +
-         superblocks_.capacity() * sizeof(Superblock);
+         lengths_.capacity() + superblocks_.capacity() * sizeof(Superblock);
 }
 
 double Ftl::wear_mean() const {

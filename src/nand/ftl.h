@@ -2,7 +2,8 @@
 // collect. It knows nothing of time: the drive (drive.h) decides when, and `write_now` does the same at once.
 //
 // Not thread safe. Addresses: lpn, a unit of the map (the last `map_pages` are pages of the map itself); pua, see
-// layout.h; program, a program unit counted over the whole drive.
+// layout.h; program, a program unit counted over the whole drive. Lengths are in grains: a unit takes all of its
+// grains, or fewer where the drive compresses.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,9 @@ struct FtlSettings {
   std::uint32_t handles = 1;
   Isolation isolation = Isolation::initial;
   std::uint32_t pslc_superblocks = 0;
+  Tiering tiering = Tiering::age;
   double wear_spread = 0;
+  double bad_share = 0;
   std::uint32_t map_pages = 0;
   bool keep_order = false;  // remember when the data of every unit were written: needed to rebuild the map
   std::vector<std::uint32_t>
@@ -40,8 +43,8 @@ FtlSettings ftl_settings(const Profile& profile);
 enum class BlockState : std::uint8_t { free, open, closed, collecting, erasing, retired };
 
 struct Superblock {
-  std::uint32_t valid = 0;
-  std::uint32_t written = 0;       // units appended since it was erased
+  std::uint32_t valid = 0;         // grains, as is `written`
+  std::uint32_t written = 0;       // appended since it was erased
   std::uint32_t unprogrammed = 0;  // program units begun and not yet on flash
   std::uint32_t erases = 0;
   float wear = 0, wear_limit = 1;  // share of its life; what it lives for, drawn per superblock
@@ -56,8 +59,9 @@ struct Superblock {
 // One place of appending: host data of a handle, copies of collection, levelling, or the map.
 struct Frontier {
   std::uint32_t superblock = none;
-  std::uint32_t buffered = 0;     // host units of the open program unit that hold a place in the write buffer
-  std::uint64_t first_order = 0;  // of the open program unit's first unit; 0 if it has none
+  // Grains of the host's in each open program unit of the stripe that hold a place in the write buffer.
+  std::vector<std::uint32_t> buffered;
+  std::uint64_t first_order = 0;  // of the open stripe's first unit; 0 if it has none
 };
 
 struct Appended {
@@ -75,6 +79,7 @@ class Ftl {
   std::uint32_t collection_frontier(std::uint32_t handle) const {
     return settings_.handles + (settings_.isolation == Isolation::persistent ? handle : 0);
   }
+  std::uint32_t tier_frontier() const { return levelling_frontier() - 1; }  // of tiering by heat
   std::uint32_t levelling_frontier() const { return static_cast<std::uint32_t>(frontiers_.size()) - 2; }
   std::uint32_t map_frontier() const { return static_cast<std::uint32_t>(frontiers_.size()) - 1; }
   Frontier& frontier(std::uint32_t index) { return frontiers_[index]; }
@@ -88,12 +93,16 @@ class Ftl {
   }
   const Superblock& superblock(std::uint32_t index) const { return superblocks_[index]; }
   CellMode mode_of(std::uint32_t pua) const { return superblocks_[layout_.superblock_of(pua)].mode; }
+  std::uint32_t length(std::uint32_t pua) const { return lengths_.empty() ? 1 : lengths_[pua]; }
 
   // Whether append() has a place: an open superblock, or a free one that this frontier may take.
   bool can_append(std::uint32_t frontier) const;
-  Appended append(std::uint32_t frontier, std::uint32_t lpn, Stream stream);
-  // Fills the rest of the frontier's open program unit with nothing. `program` is none if there was nothing open.
-  Appended pad(std::uint32_t frontier);
+  // Fills up the open page if a unit of so many grains has no room in it: before append(). It may fill a program unit,
+  // and the superblock with it.
+  Appended make_fit(std::uint32_t frontier, std::uint32_t grains);
+  Appended append(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains);
+  // Fills the rest of the frontier's open stripe with nothing; the program units that this completes.
+  std::vector<Appended> pad(std::uint32_t frontier);
   void trim(std::uint32_t lpn);
 
   void program_done(std::uint32_t program, Time now);
@@ -123,7 +132,7 @@ class Ftl {
 
   // Without time: as the drive would do it, at once; a page of the map where `lpn` is one. False when the drive is worn
   // out.
-  bool write_now(std::uint32_t handle, std::uint32_t lpn);
+  bool write_now(std::uint32_t handle, std::uint32_t lpn, std::uint32_t grains);
   // Told of every unit that collection moves without time, so that its bytes can follow.
   std::function<void(std::uint32_t from, std::uint32_t to)> on_move;
 
@@ -131,9 +140,8 @@ class Ftl {
   // the units themselves say, what was being collected is where it was. Needs keep_order.
   void rebuild(bool keep_unprogrammed);
 
-  // Units programmed since the start, by cause, and erased ones.
-  const std::uint64_t* programmed_units() const { return programmed_units_; }
-  std::uint64_t erased_units() const { return erased_units_; }
+  // Grains programmed since the start, by cause.
+  const std::uint64_t* programmed_grains() const { return programmed_grains_; }
   std::uint64_t erases() const { return erases_; }
   void reset_counters();
   std::uint64_t memory_bytes() const;  // of the tables, by far the largest part of a drive
@@ -142,6 +150,7 @@ class Ftl {
 
  private:
   const ModeLayout& layout_of(const Superblock& block) const { return layout_.mode(block.mode); }
+  std::uint32_t bad_superblocks();
   bool open(std::uint32_t frontier);
   void close_if_full(std::uint32_t frontier, std::uint32_t superblock);
   void note(std::uint32_t superblock);
@@ -151,6 +160,7 @@ class Ftl {
   std::optional<std::uint32_t> choose(CellMode mode, int handle);
   bool make_room_now();
   bool collect_now(std::uint32_t victim, Stream stream);
+  bool append_now(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains);
   bool lost(std::uint32_t pua) const;
   bool newer(std::uint32_t pua, std::uint32_t known) const;
   void take_back(std::uint32_t superblock);
@@ -159,6 +169,7 @@ class Ftl {
   FtlSettings settings_;
   Random random_;
   std::vector<std::uint32_t> map_, reverse_;
+  std::vector<std::uint8_t> lengths_;      // by pua; empty: all are 1
   std::vector<std::uint64_t> unit_order_;  // when its data were written; a copy has its source's
   std::vector<std::uint64_t>
       trimmed_order_;  // by lpn: what is no younger is gone; a journal that no loss of power harms
@@ -166,7 +177,8 @@ class Ftl {
   std::vector<Superblock> superblocks_;
   std::vector<Frontier> frontiers_;
   std::vector<std::uint32_t> free_;
-  // Valid units of each closed native superblock that is on flash, `none` for the others: greedy looks at nothing else.
+  // Valid grains of each closed native superblock that is on flash, `none` for the others: greedy looks at nothing
+  // else.
   std::vector<std::uint32_t> collectable_;
   std::deque<std::pair<std::uint32_t, std::uint64_t>>
       closed_;                           // native superblocks and when they were closed, for FIFO
@@ -183,8 +195,8 @@ class Ftl {
   std::uint32_t reserve_ = 1, collection_reserve_ = 1;
   std::uint32_t pslc_in_use_ = 0, retired_ = 0;
   bool worn_out_ = false;
-  std::uint64_t programmed_units_[stream_count] = {};
-  std::uint64_t erased_units_ = 0, erases_ = 0;
+  std::uint64_t programmed_grains_[stream_count] = {};
+  std::uint64_t erases_ = 0;
 };
 
 }  // namespace artesian::nand

@@ -1,9 +1,12 @@
 // Where a unit of the map lies in the flash: arithmetic over a profile's geometry.
 //
 // A superblock is one block of every plane of every die. It is written in program units: one wordline in all planes of
-// a die (its pages times its planes), the next program unit on the next die, channels first. A physical unit address
-// (pua) is superblock * units + its place in the superblock; in one-bit mode (pSLC) a superblock has fewer units and
-// the same number of program units.
+// a die (its pages times its planes), the next program unit on the next die, channels first. With stripes, so many
+// program units are begun together and consecutive pages go to them in turn: what belongs together and is read
+// together lies on many dies, however little it is. Flash is counted in grains: units of the map, or the parts of one
+// in which a drive that compresses keeps it. A unit never lies in two pages. A physical unit address (pua) is
+// superblock * grains + the place of its first grain in the superblock; in one-bit mode (pSLC) a superblock has fewer
+// grains and the same number of program units.
 #pragma once
 
 #include <array>
@@ -21,13 +24,17 @@ inline Time from_us(double us) {
   return std::llround(us * 1e3);
 }
 
+inline double seconds_of(Time time) {
+  return static_cast<double>(time) * 1e-9;
+}
+
 enum class CellMode : std::uint8_t { native, slc };
 
 struct ModeLayout {
   std::uint32_t bits = 1;
   std::uint32_t pages_per_program = 1;
-  std::uint32_t units_per_program = 1;
-  std::uint32_t units = 1;        // of a superblock
+  std::uint32_t grains_per_program = 1;
+  std::uint32_t grains = 1;       // of a superblock
   std::array<Time, 4> read_ns{};  // by page of the wordline
   Time program_ns = 0, erase_ns = 0;
   double pe_cycles = 1;
@@ -46,8 +53,12 @@ struct Layout {
         planes(static_cast<std::uint32_t>(p.planes_per_die)),
         lanes(static_cast<std::uint32_t>(p.read_lanes_per_die)),
         planes_per_lane(planes / lanes),
+        stripe(static_cast<std::uint32_t>(p.stripe_dies)),
         unit_bytes(static_cast<std::uint32_t>(p.map_unit_bytes)),
-        units_per_page(static_cast<std::uint32_t>(p.page_bytes / p.map_unit_bytes)),
+        grain_bytes(static_cast<std::uint32_t>(p.grain_bytes())),
+        grains_per_unit(unit_bytes / grain_bytes),
+        grains_per_page(static_cast<std::uint32_t>(p.page_bytes / p.grain_bytes())),
+        entries_per_map_page(static_cast<std::uint32_t>(p.map_unit_bytes / p.map_entry_bytes)),
         superblocks(static_cast<std::uint32_t>(p.blocks_per_plane)),
         programs(static_cast<std::uint32_t>(p.wordlines_per_block) * dies),
         logical_units(static_cast<std::uint32_t>(p.capacity_bytes / p.map_unit_bytes)) {
@@ -64,27 +75,47 @@ struct Layout {
   }
 
   const ModeLayout& mode(CellMode which) const { return which == CellMode::native ? native : slc; }
-  std::uint32_t superblock_of(std::uint32_t pua) const { return pua / native.units; }
+  std::uint32_t superblock_of(std::uint32_t pua) const { return pua / native.grains; }
   std::uint32_t channel_of(std::uint32_t die) const { return die % channels; }
-  std::uint64_t physical_units() const { return std::uint64_t{superblocks} * native.units; }
+  std::uint64_t physical_grains() const { return std::uint64_t{superblocks} * native.grains; }
+
+  // A grain within its superblock: the program unit and the page of it.
+  struct Spot {
+    std::uint32_t program = 0, page = 0;
+  };
+  Spot spot_of(std::uint32_t in_superblock, const ModeLayout& m) const {
+    const std::uint32_t group = in_superblock / (stripe * m.grains_per_program);
+    const std::uint32_t page = (in_superblock - group * stripe * m.grains_per_program) / grains_per_page;
+    return {.program = group * stripe + page % stripe, .page = page / stripe};
+  }
+  // Whether a program unit begins with this grain; whether it ends.
+  bool begins(std::uint32_t in_superblock, const ModeLayout& m) const {
+    return in_superblock % grains_per_page == 0 && spot_of(in_superblock, m).page == 0;
+  }
+  bool ends(std::uint32_t in_superblock, const ModeLayout& m) const {
+    return (in_superblock + 1) % grains_per_page == 0 && spot_of(in_superblock, m).page + 1 == m.pages_per_program;
+  }
 
   // The program unit, counted over the whole drive.
   std::uint32_t program_of(std::uint32_t pua, CellMode which) const {
-    const std::uint32_t superblock = pua / native.units;
-    return superblock * programs + (pua - superblock * native.units) / mode(which).units_per_program;
+    const std::uint32_t superblock = pua / native.grains;
+    return superblock * programs + spot_of(pua - superblock * native.grains, mode(which)).program;
   }
 
   Place place_of(std::uint32_t pua, CellMode which) const {
     const ModeLayout& m = mode(which);
-    const std::uint32_t in_superblock = pua % native.units;
-    const std::uint32_t program = in_superblock / m.units_per_program;
-    const std::uint32_t page = (in_superblock - program * m.units_per_program) / units_per_page;
-    const std::uint32_t plane = page % planes;
-    return {.die = program % dies, .lane = plane / planes_per_lane, .page = page, .read_ns = m.read_ns[page / planes]};
+    const Spot spot = spot_of(pua % native.grains, m);
+    const std::uint32_t plane = spot.page % planes;
+    return {.die = spot.program % dies,
+            .lane = plane / planes_per_lane,
+            .page = spot.page,
+            .read_ns = m.read_ns[spot.page / planes]};
   }
 
   std::uint32_t channels, dies, planes, lanes, planes_per_lane;
-  std::uint32_t unit_bytes, units_per_page;
+  std::uint32_t stripe;  // program units begun together
+  std::uint32_t unit_bytes, grain_bytes, grains_per_unit, grains_per_page;
+  std::uint32_t entries_per_map_page;
   std::uint32_t superblocks;
   std::uint32_t programs;  // program units of a superblock
   std::uint32_t logical_units;
@@ -94,8 +125,8 @@ struct Layout {
   void set(ModeLayout& m, std::uint32_t bits) const {
     m.bits = bits;
     m.pages_per_program = planes * bits;
-    m.units_per_program = m.pages_per_program * units_per_page;
-    m.units = programs * m.units_per_program;
+    m.grains_per_program = m.pages_per_program * grains_per_page;
+    m.grains = programs * m.grains_per_program;
   }
 };
 

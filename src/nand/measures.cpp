@@ -67,7 +67,7 @@ Prepared prepared_drive(const Profile& profile) {
   Prepared prepared{.drive = std::make_unique<Drive>(with_capacity(profile, static_cast<std::uint64_t>(capacity)))};
   Drive& drive = *prepared.drive;
   // Whole superblocks, written as if they had been there for long: in native mode, on flash.
-  const std::uint64_t superblock = drive.layout().native.units;
+  const std::uint64_t superblock = drive.layout().native.grains;
   const std::uint64_t want = std::max<std::uint64_t>(drive.layout().logical_units / 2 / superblock, 1) * superblock;
   drive.fill_native(std::min<std::uint64_t>(want, drive.layout().logical_units));
   prepared.bytes = std::min<std::uint64_t>(want, drive.layout().logical_units) * drive.layout().unit_bytes;
@@ -134,6 +134,24 @@ double write_bandwidth(const Profile& profile) {
 
 }  // namespace
 
+// What flash holds of data that shrink to half, beside what it holds of data that do not shrink.
+double capacity_gain(const Profile& profile) {
+  Drive drive(with_capacity(profile, 8 * GiB));
+  const std::uint64_t bytes = std::min<std::uint64_t>(drive.profile().capacity_bytes / 2, 2 * GiB);
+  run_flows(drive,
+            {{.reads = 0,
+              .bytes = large_read,
+              .access = Access::sequential,
+              .depth = 64,
+              .io_class = IoClass::write,
+              .compress = 2,
+              .requests = bytes / large_read}},
+            INT64_MAX);
+  const DriveCounters c = drive.counters();
+  const std::uint64_t kept = c.appended_bytes() - c.programmed_bytes[static_cast<std::size_t>(Stream::fold)];
+  return static_cast<double>(c.host_written_bytes) / static_cast<double>(kept);
+}
+
 Result<double> measure(const Profile& profile, std::string_view what) {
   constexpr std::string_view at_depth = "read_iops_4k_depth";
   if (what == "read_us_4k") return run_reads(profile, small_read, Access::random, 1, 20000).reads.mean() * 1e-3;
@@ -141,7 +159,7 @@ Result<double> measure(const Profile& profile, std::string_view what) {
   if (what == "read_mb_128k") return read_bandwidth(profile);
   if (what == "write_mb_128k") return write_bandwidth(profile);
   if (what == "tbw") return profile.pe_cycles * static_cast<double>(profile.physical_bytes()) * 1e-12;
-  if (what == "capacity_gain") return 1.0;  // incompressible data
+  if (what == "capacity_gain") return capacity_gain(profile);
   if (what.starts_with(at_depth)) {
     std::uint32_t depth = 0;
     const std::string_view number = what.substr(at_depth.size());

@@ -28,6 +28,10 @@ Profile small_drive(Limits limits, bool coarse) {
   p.queue_depth = limits.depth;
   p.buffer_bytes = 1 * MiB;
   p.power_loss_protection = !coarse;
+  if (coarse) {
+    p.compress_grain = 2048;
+    p.stripe_dies = 2;
+  }
   return p;
 }
 
@@ -36,8 +40,9 @@ class NandRig final : public Rig {
   NandRig(const Content& content, Limits limits, bool coarse) {
     std::vector<std::uint64_t> sizes;
     for (const auto& bytes : content) sizes.push_back(bytes.size());
-    auto device = NandDevice::open(small_drive(limits, coarse), sizes, clock_,
-                                   {.queue_max = limits.queue_max, .writable = limits.writable});
+    auto device = NandDevice::open(
+        small_drive(limits, coarse), sizes, clock_,
+        {.queue_max = limits.queue_max, .writable = limits.writable, .files = {{.compress = 2}, {.compress = 1.3}}});
     EXPECT_TRUE(device) << device.error().message;
     device_ = std::move(*device);
     for (FileIndex file = 0; file < content.size(); ++file) EXPECT_TRUE(device_->preload(file, 0, content[file]));

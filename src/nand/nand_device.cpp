@@ -28,14 +28,14 @@ Result<std::unique_ptr<NandDevice>> NandDevice::open(const Profile& profile, std
     return fail(Code::invalid, "profile {}: files of {} do not fit its {}", profile.name, format_bytes(sum),
                 format_bytes(profile.capacity_bytes));
   }
-  return std::unique_ptr<NandDevice>(new NandDevice(profile, std::move(file_bytes), clock, options));
+  return std::unique_ptr<NandDevice>(new NandDevice(profile, std::move(file_bytes), clock, std::move(options)));
 }
 
 NandDevice::NandDevice(const Profile& profile, std::vector<std::uint64_t> file_bytes, ManualClock& clock,
                        NandDeviceOptions options)
     : clock_(clock),
-      options_(options),
-      drive_(profile, {.store_data = true, .seed = options.seed}),
+      options_(std::move(options)),
+      drive_(profile, {.store_data = true, .seed = options_.seed}),
       bytes_now_(file_bytes) {
   std::uint64_t place = 0;
   for (std::size_t i = 0; i < file_bytes.size(); ++i) {
@@ -46,8 +46,9 @@ NandDevice::NandDevice(const Profile& profile, std::vector<std::uint64_t> file_b
   facts_ = {.name = fmt::format("simulated SSD, {}", profile.title),
             .alignment = alignment,
             .queue_depth_max = static_cast<std::uint32_t>(profile.queue_depth),
-            .queue_max = options.queue_max,
+            .queue_max = options_.queue_max,
             .direct = true,
+            .trims = true,
             .file_bytes = std::move(file_bytes)};
   drive_.run_until(clock_.now().count());
   drive_.reset_counters();
@@ -58,7 +59,7 @@ Status NandDevice::preload(FileIndex file, std::uint64_t offset, std::span<const
     return fail(Code::invalid, "{}: file {}: offset {}: {} bytes to preload lie outside", facts_.name, file, offset,
                 bytes.size());
   }
-  drive_.preload(first_[file] + offset, bytes);
+  drive_.preload(first_[file] + offset, bytes, traits(file).compress);
   return {};
 }
 
@@ -110,6 +111,8 @@ HostRequest NandDevice::begin(std::uint32_t slot, const IoRequest& request) {
   return {.op = request.op == IoOp::read ? HostOp::read : HostOp::write,
           .io_class = request.io_class,
           .handle = request.placement.id,
+          .partition = traits(request.file).partition,
+          .compress = static_cast<float>(traits(request.file).compress),
           .offset = first_[request.file] + request.offset,
           .bytes = pending.wanted,
           .tag = slot,

@@ -18,10 +18,17 @@
 
 namespace artesian::nand {
 
+// What is known of a file's data, if anything.
+struct FileTraits {
+  double compress = 1;         // they shrink to so much less
+  std::uint8_t partition = 0;  // of the drive's read cache
+};
+
 struct NandDeviceOptions {
   std::uint32_t queue_max = 4096;
   std::uint64_t seed = 1;
   bool writable = true;
+  std::vector<FileTraits> files = {};  // by file; those that are missing: nothing is known
 };
 
 class NandDevice final : public Device {
@@ -58,6 +65,7 @@ class NandDevice final : public Device {
 
   NandDevice(const Profile& profile, std::vector<std::uint64_t> file_bytes, ManualClock& clock,
              NandDeviceOptions options);
+  FileTraits traits(FileIndex file) const { return file < options_.files.size() ? options_.files[file] : FileTraits{}; }
   HostRequest begin(std::uint32_t slot, const IoRequest& request);
   void settle();  // all that happens until now
   void reap();

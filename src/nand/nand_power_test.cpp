@@ -6,6 +6,8 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 
 #include "base/units.h"
 #include "nand/nand_device.h"
@@ -16,7 +18,8 @@ namespace {
 
 constexpr std::uint64_t block = 4096;
 
-Profile small(bool protects) {
+// `processor`: with compression, stripes and tiering by heat besides.
+Profile small(bool protects, bool processor) {
   Profile p;
   p.name = p.title = "small";
   p.channels = 2;
@@ -35,6 +38,12 @@ Profile small(bool protects) {
   p.buffer_bytes = 48 * 8192;
   p.power_loss_protection = protects;
   p.wear_spread = 0.002;
+  if (processor) {
+    p.compress_grain = 1024;
+    p.stripe_dies = 2;
+    p.pslc_superblocks = 3;
+    p.tiering = Tiering::heat;
+  }
   return p;
 }
 
@@ -47,13 +56,13 @@ struct Block {
 
 class PowerCut {
  public:
-  PowerCut(bool protects, std::uint64_t seed)
+  PowerCut(bool protects, bool processor, std::uint64_t seed)
       : protected_(protects),
-        profile_(small(protects)),
+        profile_(small(protects, processor)),
         random_(seed),
         memory_(std::move(*Arena::reserve(64 * block))) {
     blocks_.resize(profile_.capacity_bytes / block);
-    auto device = NandDevice::open(profile_, {profile_.capacity_bytes}, clock_);
+    auto device = NandDevice::open(profile_, {profile_.capacity_bytes}, clock_, {.files = {{.compress = 2}}});
     EXPECT_TRUE(device) << device.error().message;
     device_ = std::move(*device);
   }
@@ -199,12 +208,13 @@ class PowerCut {
   std::uint64_t version_ = 0;
 };
 
-class PowerCutTest : public testing::TestWithParam<bool> {};
+class PowerCutTest : public testing::TestWithParam<std::tuple<bool, bool>> {};
 
 TEST_P(PowerCutTest, WhatWasPromisedIsThere) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    PowerCut test(GetParam(), seed);
+    const auto [protects, processor] = GetParam();
+    PowerCut test(protects, processor, seed);
     for (int round = 0; round < 3; ++round) {
       test.run(1000);
       test.cut_and_check();
@@ -213,8 +223,10 @@ TEST_P(PowerCutTest, WhatWasPromisedIsThere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PowerCutTest, testing::Bool(),
-                         [](const auto& which) { return which.param ? "protected" : "unprotected"; });
+INSTANTIATE_TEST_SUITE_P(All, PowerCutTest, testing::Combine(testing::Bool(), testing::Bool()), [](const auto& which) {
+  return std::string(std::get<0>(which.param) ? "protected" : "unprotected") +
+         (std::get<1>(which.param) ? "_processor" : "");
+});
 
 }  // namespace
 }  // namespace artesian::nand

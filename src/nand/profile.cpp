@@ -23,13 +23,15 @@ constexpr std::array collections{Named{"greedy", Collection::greedy}, Named{"fif
                                  Named{"cost_benefit", Collection::cost_benefit}};
 constexpr std::array suspends{Named{"none", Suspend::none}, Named{"erase", Suspend::erase},
                               Named{"program_erase", Suspend::program_erase}};
+constexpr std::array tierings{Named{"age", Tiering::age}, Named{"heat", Tiering::heat}};
 constexpr std::array isolations{Named{"initial", Isolation::initial}, Named{"persistent", Isolation::persistent}};
 
 using Count = std::uint64_t Profile::*;
 using Real = double Profile::*;
 using Flag = bool Profile::*;
 using Reals = std::vector<double> Profile::*;
-using Member = std::variant<Count, Real, Flag, Reals, Collection Profile::*, Suspend Profile::*, Isolation Profile::*>;
+using Member = std::variant<Count, Real, Flag, Reals, Collection Profile::*, Suspend Profile::*, Isolation Profile::*,
+                            Tiering Profile::*>;
 
 // Every figure of a profile: where it is in the file, where it goes, and what it can be. Without a default it must be
 // given.
@@ -59,6 +61,7 @@ const auto fields = std::to_array<Field>({
     {"media", "retries_fresh", &Profile::retries_fresh, 0, 100, optional},
     {"media", "retries_worn", &Profile::retries_worn, 0, 100, optional},
     {"media", "retry_exponent", &Profile::retry_exponent, 0.1, 10, optional},
+    {"media", "bad_share", &Profile::bad_share, 0, 0.2, optional},
     {"media", "retries_per_month", &Profile::retries_per_month, 0, 100, optional},
     {"media", "slc_read_us", &Profile::slc_read_us, 0.1, 1e5, optional},
     {"media", "slc_program_us", &Profile::slc_program_us, 0.1, 1e6, optional},
@@ -76,6 +79,10 @@ const auto fields = std::to_array<Field>({
     {"controller", "read_us", &Profile::read_us_controller, 0, 1e4},
     {"controller", "write_us", &Profile::write_us_controller, 0, 1e4},
     {"controller", "ecc_us", &Profile::ecc_us, 0, 1e4, optional},
+    {"controller", "compress_us", &Profile::compress_us, 0, 1e4, optional},
+    {"controller", "decompress_us", &Profile::decompress_us, 0, 1e4, optional},
+    {"controller", "read_cache_bytes", &Profile::read_cache_bytes, 0, 1e15, optional},
+    {"controller", "read_cache_shares", &Profile::read_cache_shares, 0, 1, optional},
     {"controller", "priorities", &Profile::priorities},
     {"controller", "starvation_us", &Profile::starvation_us, 0, 1e9, optional},
     {"controller", "buffer_bytes", &Profile::buffer_bytes, 4096, 1e12},
@@ -83,6 +90,10 @@ const auto fields = std::to_array<Field>({
     {"translation", "capacity_bytes", &Profile::capacity_bytes, 1, huge},
     {"translation", "map_unit_bytes", &Profile::map_unit_bytes, 512, 1 << 20},
     {"translation", "map_cache_bytes", &Profile::map_cache_bytes, 0, 1e15, optional},
+    {"translation", "map_entry_bytes", &Profile::map_entry_bytes, 4, 64, optional},
+    {"translation", "stripe_dies", &Profile::stripe_dies, 1, 65536, optional},
+    {"translation", "compress_grain", &Profile::compress_grain, 0, 1 << 20, optional},
+    {"translation", "tiering", &Profile::tiering, 0, 0, optional},
     {"translation", "collection", &Profile::collection},
     {"translation", "choices", &Profile::choices, 1, 1e6, optional},
     {"translation", "collect_below", &Profile::collect_below, 2, 1e6},
@@ -195,6 +206,9 @@ Status set_value(Profile& profile, const Field& field, const Json& value, const 
   if (const auto* suspend = std::get_if<Suspend Profile::*>(&field.member)) {
     return set_named(profile.**suspend, value, suspends, place, key);
   }
+  if (const auto* tiering = std::get_if<Tiering Profile::*>(&field.member)) {
+    return set_named(profile.**tiering, value, tierings, place, key);
+  }
   return set_named(profile.*std::get<Isolation Profile::*>(field.member), value, isolations, place, key);
 }
 
@@ -269,17 +283,16 @@ Status read_published(Profile& profile, const Json& file, const Lines& lines) {
 }  // namespace
 
 std::uint64_t reserve_superblocks(const Profile& p) {
-  return p.collect_below + p.placement_handles + 4;
+  return p.collect_below + p.placement_handles + 4 + (p.tiering == Tiering::heat ? 1 : 0);
 }
 
 Status check_size(const Profile& p) {
-  const double units = static_cast<double>(p.physical_bytes()) / static_cast<double>(p.map_unit_bytes);
-  const double superblock = static_cast<double>(p.superblock_bytes()) / static_cast<double>(p.map_unit_bytes);
-  if (units <= 4294967294.0 && superblock <= 4294967294.0) return {};
+  const double grains = static_cast<double>(p.physical_bytes()) / static_cast<double>(p.grain_bytes());
+  if (grains <= 4294967294.0) return {};
   return fail(Code::invalid,
-              "profile {}: {} of flash in map units of {} bytes are more than can be simulated at once; \
+              "profile {}: {} of flash in pieces of {} bytes are more than can be simulated at once; \
 take a part of the capacity",
-              p.name, format_bytes(p.physical_bytes()), p.map_unit_bytes);
+              p.name, format_bytes(p.physical_bytes()), p.grain_bytes());
 }
 
 Status check_profile(const Profile& p) {
@@ -291,13 +304,25 @@ Status check_profile(const Profile& p) {
   if (p.map_unit_bytes > p.page_bytes || p.page_bytes % p.map_unit_bytes != 0 || p.map_unit_bytes % 512 != 0) {
     return no(fmt::format("a page of {} bytes is no multiple of the map unit of {}", p.page_bytes, p.map_unit_bytes));
   }
-  const std::uint64_t reserve = reserve_superblocks(p) * p.superblock_bytes();
+  // As many blocks are bad as in the plane that has the most of them.
+  const double bad = p.bad_share * static_cast<double>(p.blocks_per_plane);
+  const auto bad_most = static_cast<std::uint64_t>(std::ceil(bad + 5 * std::sqrt(bad)));
+  const std::uint64_t reserve = (reserve_superblocks(p) + bad_most) * p.superblock_bytes();
   if (p.capacity_bytes + reserve > p.physical_bytes()) {
-    return no(
-        fmt::format("a capacity of {} leaves too little of {} of flash: {} are needed for open and free superblocks",
-                    format_bytes(p.capacity_bytes), format_bytes(p.physical_bytes()), format_bytes(reserve)));
+    return no(fmt::format(
+        "a capacity of {} leaves too little of {} of flash: {} are needed for open, free and bad superblocks",
+        format_bytes(p.capacity_bytes), format_bytes(p.physical_bytes()), format_bytes(reserve)));
   }
-  const std::uint64_t program = p.planes_per_die * p.bits_per_cell * p.page_bytes;
+  if (p.dies() % p.stripe_dies != 0) return no(fmt::format("{} dies are no multiple of a stripe", p.dies()));
+  if (p.map_unit_bytes % p.grain_bytes() != 0 || p.map_unit_bytes / p.grain_bytes() > 255) {
+    return no(fmt::format("a map unit of {} bytes is not at most 255 times a compressed grain of {}", p.map_unit_bytes,
+                          p.grain_bytes()));
+  }
+  if (p.tiering == Tiering::heat && p.pslc_superblocks < 2) return no("tiering by heat needs superblocks of pSLC");
+  double shares = 0;
+  for (const double share : p.read_cache_shares) shares += share;
+  if (shares > 1.0001) return no(fmt::format("shares of the read cache add up to {:g}", shares));
+  const std::uint64_t program = p.planes_per_die * p.bits_per_cell * p.page_bytes * p.stripe_dies;
   if (p.buffer_bytes < (p.placement_handles + 1) * program) {
     return no(fmt::format("a buffer of {} cannot hold a program of {} for each placement handle and one more",
                           format_bytes(p.buffer_bytes), format_bytes(program)));
@@ -347,6 +372,11 @@ Profile with_capacity(Profile profile, std::uint64_t capacity_bytes) {
   const double pslc =
       static_cast<double>(profile.pslc_superblocks) * blocks / static_cast<double>(profile.blocks_per_plane);
   profile.pslc_superblocks = static_cast<std::uint64_t>(std::ceil(pslc));
+  // As much less of DRAM that knows or keeps a part of the drive, so that this part stays the same.
+  for (std::uint64_t* bytes : {&profile.map_cache_bytes, &profile.read_cache_bytes}) {
+    if (*bytes == 0) continue;
+    *bytes = align_up(static_cast<std::uint64_t>(static_cast<double>(*bytes) * share), profile.map_unit_bytes);
+  }
   profile.blocks_per_plane = static_cast<std::uint64_t>(blocks);
   profile.wordlines_per_block = static_cast<std::uint64_t>(std::max(wordlines, 1.0));
   const double bytes = static_cast<double>(profile.physical_bytes()) / alpha;

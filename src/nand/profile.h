@@ -16,6 +16,7 @@ namespace artesian::nand {
 
 enum class Collection : std::uint8_t { greedy, fifo, d_choices, cost_benefit };
 enum class Suspend : std::uint8_t { none, erase, program_erase };
+enum class Tiering : std::uint8_t { age, heat };
 enum class Isolation : std::uint8_t { initial, persistent };  // of placement handles, as NVMe FDP names them
 
 // A figure of a profile with where it comes from, for people.
@@ -52,6 +53,7 @@ struct Profile {
   double erase_us = 3000;           // one block in each plane of a die
   double pe_cycles = 3000;
   double retries_fresh = 0, retries_worn = 0, retry_exponent = 2;  // expected read retries, new and at pe_cycles
+  double bad_share = 0;                                            // of the blocks, from the factory
   double retries_per_month = 0;                                    // what a month without rewriting adds at pe_cycles
   // the same blocks with one bit a cell; used where pslc_superblocks or slc is set
   double slc_read_us = 25, slc_program_us = 200, slc_erase_us = 3000, slc_pe_cycles = 30000;
@@ -66,20 +68,29 @@ struct Profile {
   // controller
   double iops_max = 1e6;
   double read_us_controller = 5, write_us_controller = 5, ecc_us = 0;
+  double compress_us = 0, decompress_us = 0;  // of a request
   bool priorities = true;
   double starvation_us = 20000;  // what has waited so long goes first, whatever its class
   std::uint64_t buffer_bytes = 64 << 20;
   bool power_loss_protection = true;
+  std::uint64_t read_cache_bytes = 0;     // DRAM that keeps what was read or announced
+  std::vector<double> read_cache_shares;  // of it for each partition; empty: one for all
 
   // translation
   std::uint64_t capacity_bytes = 0, map_unit_bytes = 4096;
   std::uint64_t map_cache_bytes = 0;  // 0: the whole map is in DRAM
+  std::uint64_t map_entry_bytes = 4;
+  std::uint64_t stripe_dies = 1;     // over which consecutive pages go in turn; 1: a program unit is filled in order
+  std::uint64_t compress_grain = 0;  // bytes; compressed units take whole grains of flash. 0: nothing is compressed
   Collection collection = Collection::greedy;
   std::uint64_t choices = 10;       // of d_choices
   std::uint64_t collect_below = 4;  // free superblocks
   std::uint64_t placement_handles = 1;
   Isolation isolation = Isolation::initial;
   std::uint64_t pslc_superblocks = 0;  // at most so many are open or full in one-bit mode, folded when more are needed
+  // What is folded and what goes back: everything by age, or what is read and written often stays in one-bit mode, or
+  // is moved there.
+  Tiering tiering = Tiering::age;
   double wear_spread = 0;  // static levelling acts when wear differs by more than this share of pe_cycles; 0: off
 
   // host side
@@ -97,11 +108,13 @@ struct Profile {
   std::vector<Figure> figures;
   std::vector<Published> published;
 
+  std::uint64_t grain_bytes() const { return compress_grain == 0 ? map_unit_bytes : compress_grain; }
   std::uint64_t dies() const { return channels * dies_per_channel; }
   std::uint64_t superblock_bytes() const {
     return dies() * planes_per_die * wordlines_per_block * bits_per_cell * page_bytes;
   }
   std::uint64_t physical_bytes() const { return blocks_per_plane * superblock_bytes(); }
+  double price_usd(std::uint64_t bytes) const { return usd_per_tb * static_cast<double>(bytes) * 1e-12; }
   double alpha() const { return static_cast<double>(physical_bytes()) / static_cast<double>(capacity_bytes); }
 };
 

@@ -34,7 +34,7 @@ TokenCost cost_of(const TokenReport& tokens, const Serving& serving, const Profi
                   const EnergyReport& energy, double years) {
   if (tokens.tokens() <= 0) return {};
   const double millions = tokens.tokens() * 1e-6;
-  const double price = profile.usd_per_tb * static_cast<double>(whole_bytes) * 1e-12;
+  const double price = profile.price_usd(whole_bytes);
   const double life = std::min(years, profile.service_years) * seconds_per_year;
   TokenCost cost{.drive_joules = energy.total_j() / millions,
                  .machine_joules = tokens.machine_seconds * serving.watts / millions,

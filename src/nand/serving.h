@@ -12,9 +12,10 @@ namespace artesian::nand {
 
 struct Serving {
   // [model]: what the drive is there for
-  double prefill = 5000, decode = 50;    // tokens a second when nothing waits for the drive
-  std::uint64_t kv_token_bytes = 65536;  // keys and values of a token
-  double watts = 0, usd_per_hour = 0;    // of the machine while it computes or waits for its drive
+  double prefill = 5000, decode = 50;            // tokens a second when nothing waits for the drive
+  std::uint64_t kv_token_bytes = 65536;          // keys and values of a token
+  double kv_compress = 1, weights_compress = 1;  // what a drive that compresses makes of them: so much less
+  double watts = 0, usd_per_hour = 0;            // of the machine while it computes or waits for its drive
   // [kv]: requests of a trace, their KV blocks through the store
   std::string trace;              // file; empty: none
   std::uint64_t requests = 0;     // the first so many; 0: all

@@ -19,7 +19,7 @@ constexpr double seconds_per_day = 86400;
 
 Result<Profile> simulated_part(const Profile& profile, const Workload& workload) {
   const std::uint64_t most =
-      workload.capacity_bytes != 0 ? workload.capacity_bytes : comfortable_units * profile.map_unit_bytes;
+      workload.capacity_bytes != 0 ? workload.capacity_bytes : comfortable_units * profile.grain_bytes();
   if (workload.capacity_bytes > profile.capacity_bytes) {
     return fail(Code::invalid, "{}: asks for a drive of {}, the profile {} has {}", workload.name,
                 format_bytes(workload.capacity_bytes), profile.name, format_bytes(profile.capacity_bytes));
@@ -32,6 +32,7 @@ Result<Profile> simulated_part(const Profile& profile, const Workload& workload)
 
 void prepare_drive(Drive& drive, const Workload& workload) {
   const auto units = static_cast<double>(drive.layout().logical_units);
+  drive.fill_compress(workload.compress);
   drive.fill(0, static_cast<std::uint64_t>(workload.fill * units));
   drive.overwrite_at_random(static_cast<std::uint64_t>(workload.overwrite * units));
   drive.wear(workload.wear);
@@ -171,17 +172,13 @@ std::string latency_row(std::string_view name, std::string_view kind, const Hist
 
 constexpr std::array<std::string_view, stream_count> stream_names{"host",    "collection", "levelling",
                                                                   "folding", "map",        "padding"};
-constexpr std::array<std::string_view, purpose_count> purpose_names{"host_read", "map_read", "merge_read",
-                                                                    "copy_read", "program",  "erase"};
+constexpr std::array<std::string_view, purpose_count> purpose_names{
+    "host_read", "map_read", "merge_read", "copy_read", "prefetch_read", "program", "erase"};
 
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
-double seconds_of(Time time) {
-  return static_cast<double>(time) * 1e-9;
 }
 
 std::string token_text(const TokenReport& t, const TokenCost& cost) {
@@ -231,6 +228,13 @@ std::string RunReport::text() const {
   for (std::size_t i = 0; i < stream_count; ++i) {
     out += fmt::format(" {} {}", stream_names[i], format_bytes(counters.programmed_bytes[i]));
   }
+  if (counters.saved_bytes > 0) out += fmt::format(", compression saved {}", format_bytes(counters.saved_bytes));
+  if (profile.tiering == Tiering::heat) {
+    out += fmt::format("\n  by heat {} stayed in one-bit mode and {} came back to it",
+                       format_bytes(counters.kept_units * profile.map_unit_bytes),
+                       format_bytes(counters.promoted_units * profile.map_unit_bytes));
+  }
+  if (profile.read_cache_bytes > 0) out += fmt::format("\n  {} units of reads came from DRAM", counters.cache_hits);
   out += fmt::format(
       "\n  dies busy {:.1f} %, channels {:.1f} %; {} retries, {} suspends, {} reads from the buffer, {} map misses\n",
       mean_of(die_busy) * 100, mean_of(channel_busy) * 100, counters.retries, counters.suspends, counters.buffer_hits,
@@ -301,6 +305,10 @@ std::string RunReport::json() const {
            {"host_read_bytes", counters.host_read_bytes},
            {"host_written_bytes", counters.host_written_bytes},
            {"merge_bytes", counters.merge_bytes},
+           {"saved_bytes", counters.saved_bytes},
+           {"cache_hits", counters.cache_hits},
+           {"kept_bytes", counters.kept_units * profile.map_unit_bytes},
+           {"promoted_bytes", counters.promoted_units * profile.map_unit_bytes},
            {"media_written_bytes", counters.media_written_bytes},
            {"media_erased_bytes", counters.media_erased_bytes},
            {"fdp", {{"hbmw", fdp.host_written}, {"mbmw", fdp.media_written}, {"mbe", fdp.media_erased}}},
@@ -376,6 +384,10 @@ std::vector<Line> comparison_lines() {
        [=](const RunReport& r) {
          return number(static_cast<double>(r.counters.host_written_bytes) * 1e-6 / seconds(r));
        }},
+      {"written GB",
+       [=](const RunReport& r) { return number(static_cast<double>(r.counters.host_written_bytes) * 1e-9); }},
+      {"programmed GB",
+       [=](const RunReport& r) { return number(static_cast<double>(r.counters.appended_bytes()) * 1e-9); }},
       {"read p50 us", percentile(&FlowResult::reads, 0.5)},
       {"read p99 us", percentile(&FlowResult::reads, 0.99)},
       {"read p99.9 us", percentile(&FlowResult::reads, 0.999)},

@@ -25,6 +25,7 @@ struct Workload {
   std::string name;
   std::uint64_t capacity_bytes = 0;  // of the drive that is simulated; 0: as much as is comfortable
   double fill = 1;                   // share of the drive written in order before
+  double compress = 1;               // what was written before shrinks to so much less
   double overwrite = 0;              // how many times the drive is overwritten at random before
   double wear = 0;                   // share of its life used before
   double age_months = 0;             // since all that was written

@@ -94,6 +94,7 @@ Status set_class(IoClass& io_class, const Line& line) {
 Status set_drive(Workload& workload, const Line& line) {
   if (line.key == "capacity") return set_size(workload.capacity_bytes, line);
   if (line.key == "fill") return set_number(workload.fill, line, 0, 1);
+  if (line.key == "compress") return set_number(workload.compress, line, 1, 100);
   if (line.key == "overwrite") return set_number(workload.overwrite, line, 0, 100);
   if (line.key == "wear") return set_number(workload.wear, line, 0, 1);
   if (line.key == "age_months") return set_number(workload.age_months, line, 0, 1000);
@@ -117,6 +118,7 @@ Status set_kv(Serving& serving, const Line& line) {
   if (line.key == "speed") return set_number(serving.speed, line, 1e-6, 1e6);
   if (line.key == "store") return set_size(serving.store_bytes, line);
   if (line.key == "policy") return set_text(serving.policy, line);
+  if (line.key == "compress") return set_number(serving.kv_compress, line, 1, 100);
   return fail(Code::invalid, "{}: kv has no {}", line.place, line.key);
 }
 
@@ -126,6 +128,7 @@ Status set_experts(Serving& serving, const Line& line) {
   if (line.key == "memory") return set_size(serving.memory_bytes, line);
   if (line.key == "tokens") return set_count(serving.tokens, line, 1, 1e12);
   if (line.key == "prompt") return set_count(serving.prompt, line, 1, 1e9);
+  if (line.key == "compress") return set_number(serving.weights_compress, line, 1, 100);
   return fail(Code::invalid, "{}: experts have no {}", line.place, line.key);
 }
 
@@ -149,6 +152,9 @@ Status set_flow(Workload::Entry& entry, const Line& line) {
   if (line.key == "every") return set_number(flow.every_seconds, line, 1e-6, 1e6);
   if (line.key == "class") return set_class(flow.io_class, line);
   if (line.key == "handle") return set_count(flow.handle, line, 0, 127);
+  if (line.key == "compress") return set_number(flow.compress, line, 1, 100);
+  if (line.key == "partition") return set_count(flow.partition, line, 0, 255);
+  if (line.key == "hint") return set_count(flow.hints, line, 1, 4096);
   if (line.key == "queue") return set_count(flow.queue, line, 0, 65534);
   return fail(Code::invalid, "{}: a flow has no {}", line.place, line.key);
 }
@@ -173,6 +179,8 @@ Status set_groups(Workload::Entry& entry, std::string_view where) {
     return fail(Code::invalid, "{}:{}: the flow {} {}", where, entry.line, flow.name, why);
   };
   if (entry.burst_bytes != 0 && entry.hops != 0) return no("has a burst and hops: it is one or the other");
+  if (flow.hints > 0 && flow.reads < 1) return no("hints at what it writes");
+  if (flow.hints > 0 && entry.hops != 0) return no("has hints and hops: the next hop is not known before");
   if (entry.beam != 0 && entry.hops == 0) return no("has a beam and no hops");
   if (flow.every_seconds > 0 && entry.burst_bytes == 0) return no("says every how long, and no burst");
   if (entry.hops != 0) {
@@ -201,7 +209,8 @@ Status check_workload(Workload& workload) {
   return {};
 }
 
-Status parse_sections(Workload& workload, std::string_view text, std::string_view where) {
+// `only`: the one section that may be there; empty: all.
+Status parse_sections(Workload& workload, std::string_view text, std::string_view where, std::string_view only = {}) {
   std::istringstream lines{std::string(text)};
   std::string raw;
   SetIn in = nullptr;
@@ -212,6 +221,9 @@ Status parse_sections(Workload& workload, std::string_view text, std::string_vie
     if (line.front() == '[') {
       if (line.back() != ']' || line.size() < 3) return fail(Code::invalid, "{}: a section is [name]", place);
       const std::string name = line.substr(1, line.size() - 2);
+      if (!only.empty() && name != only) {
+        return fail(Code::invalid, "{}: only [{}] has a place here, not [{}]", place, only, name);
+      }
       const auto known = sections.find(name);
       in = known != sections.end() ? known->second : set_last_flow;
       if (in == set_last_flow) workload.flows.push_back({.flow = {.name = name}, .line = number});
@@ -238,10 +250,7 @@ Result<Workload> parse_workload(std::string_view text, std::string_view where) {
 
 Status parse_model(std::string_view text, std::string_view where, Serving& serving) {
   Workload workload{.name = std::string(where), .serving = serving};
-  if (auto parsed = parse_sections(workload, text, where); !parsed) return parsed;
-  if (!workload.flows.empty()) {
-    return fail(Code::invalid, "{}:{}: is a flow, where only [model] has a place", where, workload.flows.front().line);
-  }
+  if (auto parsed = parse_sections(workload, text, where, "model"); !parsed) return parsed;
   serving = workload.serving;
   return {};
 }

@@ -52,9 +52,24 @@ TEST(Workload, BadLinesAreRefusedWithFileAndLine) {
   refused("[]", "w.ini:1: a section is [name]");
   refused("[a]\nburst=1M", "w.ini:1: the flow a has a burst, and says not every how long");
   refused("[a]\nbeam=2", "w.ini:1: the flow a has a beam and no hops");
+  refused("[a]\nrw=write\nhint=2", "w.ini:1: the flow a hints at what it writes");
+  refused("[a]\nhint=2\nhops=2", "w.ini:1: the flow a has hints and hops: the next hop is not known before");
   refused("[kv]\nblocks=2", "w.ini:2: kv has no blocks");
   refused("[kv]\ntrace=t\n[a]\nrw=read",
           "w.ini:3: flows do not go with a trace or routes; give them a file of their own");
+}
+
+TEST(Workload, AModelsFileHasNoOtherSection) {
+  Serving serving{.trace = "t"};
+  ASSERT_TRUE(parse_model("[model]\nprefill = 7\n", "m.ini", serving));
+  EXPECT_EQ(serving.prefill, 7);
+  EXPECT_EQ(serving.trace, "t");
+  for (const char* other : {"drive", "kv", "experts", "reads"}) {
+    const auto parsed = parse_model(fmt::format("[model]\nprefill = 8\n[{}]\n", other), "m.ini", serving);
+    ASSERT_FALSE(parsed) << other;
+    EXPECT_EQ(parsed.error().message, fmt::format("m.ini:3: only [model] has a place here, not [{}]", other));
+    EXPECT_EQ(serving.prefill, 7) << "nothing half done";
+  }
 }
 
 TEST(Workload, LookupsAndCheckpointsAreTimedAsAWhole) {

@@ -85,8 +85,12 @@ class Server {
     if (!part) return fail(part.error());
     report_.profile = std::move(*part);
     if (auto placed = place(); !placed) return placed;
-    auto drive =
-        NandDevice::open(report_.profile, parts_.files(), clock_, {.queue_max = 1U << 20, .seed = workload_.seed});
+    const nand::Serving& serving = workload_.serving;
+    auto drive = NandDevice::open(report_.profile, parts_.files(), clock_,
+                                  {.queue_max = 1U << 20,
+                                   .seed = workload_.seed,
+                                   .files = {{.compress = serving.weights_compress, .partition = 0},
+                                             {.compress = serving.kv_compress, .partition = 1}}});
     if (!drive) return fail(drive.error());
     drive_ = std::move(*drive);
     nand::prepare_drive(drive_->drive(), workload_);

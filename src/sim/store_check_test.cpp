@@ -21,7 +21,8 @@ TEST(StoreCheck, HandlesKeepTheStoreApartFromOverwrites) {
 TEST(StoreOnNand, OneSeedOneResultAndBlocksAreCompared) {
   const auto run = [](std::uint64_t seed) {
     const auto profile = nand::with_capacity(*nand::shipped_profile("970pro"), 256 * MiB);
-    return run_store_on_nand(profile, {.block_bytes = 128 * KiB, .drive_writes = 0.6, .seed = seed});
+    return run_store_on_nand(profile,
+                             {.block_bytes = 128 * KiB, .fill_writes = 0.6, .windows = 1, .settled = 1, .seed = seed});
   };
   const auto first = run(1), again = run(1), other = run(2);
   ASSERT_TRUE(first) << first.error().message;

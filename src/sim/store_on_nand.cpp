@@ -1,7 +1,9 @@
 #include "sim/store_on_nand.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "base/units.h"
@@ -134,6 +136,17 @@ class Blocks {
   std::uint64_t key_ = 0, count_ = 0, checked_ = 0;
 };
 
+double mean_of_last(std::span<const double> values, std::size_t count) {
+  const auto last = values.last(std::min(values.size(), count));
+  return std::accumulate(last.begin(), last.end(), 0.0) / static_cast<double>(last.size());
+}
+
+bool has_settled(std::span<const double> windows, const StoreLoad& load) {
+  if (windows.size() < 2UL * load.windows) return false;
+  const auto before = windows.first(windows.size() - load.windows);
+  return std::abs(mean_of_last(windows, load.windows) - mean_of_last(before, load.windows)) <= load.settled;
+}
+
 }  // namespace
 
 Result<StoreRun> run_store_on_nand(const nand::Profile& profile, const StoreLoad& load) {
@@ -161,18 +174,27 @@ Result<StoreRun> run_store_on_nand(const nand::Profile& profile, const StoreLoad
   auto ns = (*engine)->open_namespace({.model = "sim", .weights = "sim", .block_tokens = 16});
   if (!ns) return fail(ns.error());
   Blocks blocks(**engine, *ns, load, std::move(*memory));
-  const auto bytes = static_cast<std::uint64_t>(static_cast<double>(store_bytes) * load.drive_writes);
-  if (auto put = blocks.put(bytes); !put) return fail(put.error());
-  inside.reset_counters();
+  const auto filling = static_cast<std::uint64_t>(static_cast<double>(store_bytes) * load.fill_writes);
+  if (auto put = blocks.put(filling); !put) return fail(put.error());
+  StoreRun run;
   const std::uint64_t carried = (*engine)->stats().bytes_carried;
-  if (auto put = blocks.put(bytes); !put) return fail(put.error());
-  StoreRun run{.store = (*engine)->stats(),
-               .drive = inside.counters(),
-               .fdp = inside.fdp(),
-               .blocks_checked = blocks.checked(),
-               .digest = inside.digest(),
-               .worn_out = inside.worn_out()};
+  const auto window =
+      static_cast<std::uint64_t>(static_cast<double>(profile.capacity_bytes) * (1 - load.region_writes));
+  while (!run.settled && run.window_wa.size() < load.windows_max) {
+    inside.reset_counters();
+    if (auto put = blocks.put(window); !put) return fail(put.error());
+    const nand::DriveCounters counters = inside.counters();
+    run.window_wa.push_back(counters.write_amplification());
+    run.host_written_bytes += counters.host_written_bytes;
+    run.trimmed_bytes += counters.trimmed_bytes;
+    run.settled = has_settled(run.window_wa, load);
+  }
+  run.write_amplification = mean_of_last(run.window_wa, 2UL * load.windows);
+  run.store = (*engine)->stats();
   run.carried_bytes = run.store.bytes_carried - carried;
+  run.blocks_checked = blocks.checked();
+  run.digest = inside.digest();
+  run.worn_out = inside.worn_out();
   return run;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "artesian/store.h"
 #include "base/result.h"
@@ -18,15 +19,23 @@ struct StoreLoad {
   std::uint32_t lifetimes = 4;  // classes that blocks take at random
   double region_share = 0.04;   // of the drive that takes overwrites of 4 KiB
   double region_writes = 0.4;   // of all bytes that the host writes; 0: no region
-  double drive_writes = 3;      // how often the drive is written before it is measured, and again after that
+  double fill_writes = 2;       // how often the store's part is written before anything is measured
+  // Then windows in which the host writes as much as the drive holds, until the last so many say on average what as
+  // many before them said, within `settled`; what is measured is both of them together.
+  std::uint32_t windows = 4;
+  double settled = 0.001;
+  std::uint32_t windows_max = 48;
   std::uint64_t seed = 1;
 };
 
 struct StoreRun {
-  StoreStats store;           // since it was opened
-  nand::DriveCounters drive;  // of the measured part, as is `carried_bytes`
-  nand::FdpStatistics fdp;
-  std::uint64_t carried_bytes = 0;  // that the store copied by itself to keep blocks
+  StoreStats store;                      // since it was opened
+  std::vector<double> window_wa;         // write amplification of each window
+  double write_amplification = 0;        // of the measured ones
+  bool settled = false;                  // and not stopped at windows_max
+  std::uint64_t host_written_bytes = 0;  // since the store was filled
+  std::uint64_t trimmed_bytes = 0;
+  std::uint64_t carried_bytes = 0;  // that the store copied by itself to keep blocks, since it was filled
   std::uint64_t blocks_checked = 0;
   std::uint64_t digest = 0;
   bool worn_out = false;
