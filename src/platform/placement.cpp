@@ -28,7 +28,8 @@ constexpr std::uint64_t command_bytes_limit = 1 * MiB;
 }  // namespace
 
 std::uint8_t DrivePlacement::stream_of(std::uint16_t handle) const {
-  return handle == 0 || write_streams == 0 ? 0 : static_cast<std::uint8_t>((handle - 1) % write_streams + 1);
+  if (handle == 0 || write_streams == 0) return 0;
+  return static_cast<std::uint8_t>((handle - 1U) % write_streams + 1U);
 }
 
 std::uint16_t DrivePlacement::placement_of(std::uint16_t handle) const {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/units.h"
+#include "platform/process.h"
 
 namespace artesian {
 namespace {
@@ -18,7 +19,7 @@ class PlacementTest : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
   void put(const std::string& name, std::string_view text) { std::ofstream(folder_ + "/" + name) << text << "\n"; }
 
-  std::string folder_ = testing::TempDir() + "artesian-placement";
+  const std::string folder_ = testing::TempDir() + fmt::format("artesian-placement-{}", own_pid());
 };
 
 TEST_F(PlacementTest, AQueueIsReadForItsPartitionsToo) {
