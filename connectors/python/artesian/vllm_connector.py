@@ -487,7 +487,11 @@ class WorkerSide(Side):
             self._stats.count("bytes_loaded", (len(read.blocks) - len(failed)) * self._bytes[read.record])
             if not self._reads:
                 self._stats.count("seconds_reading", self._ended - self._begun)
-        self._stats.count("seconds_blocked", time.monotonic() - begun)
+        # At most until the last one had ended: what the thread takes to wake up is not waiting for the drive.
+        until = time.monotonic()
+        if all(read.answer.done() for read in self._reads):
+            until = max(begun, min(until, self._ended))
+        self._stats.count("seconds_blocked", until - begun)
 
     def wait_for_layer(self, layer: str) -> None:
         if self._reads:

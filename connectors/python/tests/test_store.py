@@ -150,7 +150,7 @@ class StoreCase(unittest.TestCase):
         shared = self.store.namespace(weights="sha256:1", dtype="bf16", salt="shared", policy="second-sighting+clock")
         self.assertEqual(shared.put([b"a"], [b"1"]), [Outcome.REJECTED])
         self.assertEqual(shared.put([b"a"], [b"1"]), [Outcome.STORED])
-        with self.assertRaisesRegex(ValueError, "unheard of"):
+        with self.assertRaisesRegex(artesian.StoreError, "unheard of"):
             self.store.namespace(weights="sha256:1", policy="unheard of")
 
     def test_an_encrypted_store_needs_its_key(self) -> None:
