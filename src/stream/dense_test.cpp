@@ -92,7 +92,7 @@ TEST(Dense, WhatIsHeldStays) {
       held.clear();
     };
     for (std::uint32_t use = 0; use < 20 * tensors; ++use) {
-      const std::uint32_t tensor = use % tensors;
+      const auto tensor = static_cast<std::uint32_t>(use % tensors);
       if (tensor == 0) release_all();
       rig.loader.poll();
       if (!rig.stream.at_hand(tensor)) release_all();
