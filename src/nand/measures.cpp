@@ -132,8 +132,6 @@ double write_bandwidth(const Profile& profile) {
   return run_flows(drive, {flow}, INT64_MAX, warm_up)[0].bytes_per_second() * 1e-6;
 }
 
-}  // namespace
-
 // What flash holds of data that shrink to half, beside what it holds of data that do not shrink.
 double capacity_gain(const Profile& profile) {
   Drive drive(with_capacity(profile, 8 * GiB));
@@ -151,6 +149,8 @@ double capacity_gain(const Profile& profile) {
   const std::uint64_t kept = c.appended_bytes() - c.programmed_bytes[static_cast<std::size_t>(Stream::fold)];
   return static_cast<double>(c.host_written_bytes) / static_cast<double>(kept);
 }
+
+}  // namespace
 
 Result<double> measure(const Profile& profile, std::string_view what) {
   constexpr std::string_view at_depth = "read_iops_4k_depth";
