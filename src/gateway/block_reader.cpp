@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -56,7 +55,7 @@ class Reading {
       begin(flights[i]);
     }
     for (std::size_t i = 0; !flights[i].own.empty(); i = 1 - i) {
-      wait(flights[i]);
+      wait_until(store_, flights[i].done);
       if (auto written = write(flights[i]); !written) end(std::move(written));
       begin(flights[i]);
     }
@@ -95,10 +94,6 @@ class Reading {
     if (!flight.own.empty()) store_.submit(ns_, flight.gets, {}, [&flight] { flight.done = true; });
   }
 
-  void wait(const Flight& flight) {
-    while (!flight.done) store_.wait(store_.now() + std::chrono::seconds(1));
-  }
-
   Status write(Flight& flight) {
     for (std::size_t i = 0; i < flight.own.size(); ++i) {
       BlockRead& block = flight.own[i];
@@ -132,6 +127,10 @@ class Reading {
 };
 
 }  // namespace
+
+void wait_until(Store& store, const std::atomic<bool>& done) {
+  while (!done) store.wait(store.now() + std::chrono::seconds(1));
+}
 
 Status read_blocks(Store& store, NamespaceId ns, const SlotFile& file, const File& out, std::span<BlockRead> blocks,
                    Executor& helper) {

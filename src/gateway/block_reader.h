@@ -6,6 +6,7 @@
 // that is handed in lives until the call returns. Errors: of the file alone; a block that is gone or broken is `lost`.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "artesian/store.h"
@@ -21,6 +22,9 @@ struct BlockRead {
   bool arrived = false;  // its rows are in the file
   bool lost = false;     // the store has it no more
 };
+
+// Until a batch of the store's has set `done` in its callback.
+void wait_until(Store& store, const std::atomic<bool>& done);
 
 Status read_blocks(Store& store, NamespaceId ns, const SlotFile& file, const File& out, std::span<BlockRead> blocks,
                    Executor& helper);

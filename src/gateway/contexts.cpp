@@ -286,7 +286,7 @@ std::size_t Contexts::stage(const BlockKey& root, std::span<const Token> tokens)
     const auto own = std::span(probes).subspan(at, std::min(batch_blocks, probes.size() - at));
     std::atomic<bool> done = false;
     store_.stage(ns_, own, {.urgency = Urgency::staged}, [&done] { done = true; });
-    while (!done) store_.wait(store_.now() + std::chrono::seconds(1));
+    wait_until(store_, done);
   }
   return static_cast<std::size_t>(std::ranges::count(probes, Outcome::hit, &Probe::outcome));
 }

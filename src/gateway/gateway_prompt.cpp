@@ -322,10 +322,12 @@ Task<void> Gateway::part_tenants(const BlockKey& tenant) {
 Task<Relayed> Gateway::relay_unnamed(Call& call, const Fields& extra, std::vector<bool>& touched) {
   const std::uint64_t server = server_;
   co_await part_tenants(call.tenant);
-  const auto before = co_await last_tasks(upstream_, settings_.authorization);
+  const bool settings = call.prompt.kind == PromptKind::settings;
+  std::vector<std::int64_t> before;
+  if (!settings) before = co_await last_tasks(upstream_, settings_.authorization);
   auto relayed = co_await upstream_.relay(call.client, call.request, call.request.body(), extra, call.watch);
   touched.assign(slots_.size(), true);
-  if (call.prompt.kind == PromptKind::settings) co_return relayed;
+  if (settings) co_return relayed;
   const auto after = co_await last_tasks(upstream_, settings_.authorization);
   for (std::size_t i = 0; i < slots_.size() && server == server_; ++i) {
     if (i < before.size() && i < after.size()) touched[i] = before[i] != after[i];
