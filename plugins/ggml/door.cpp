@@ -36,8 +36,7 @@ Door::Door(GgufModel model, WeightPlan plan, const Settings& settings, const std
       plan_(std::move(plan)),
       eviction_(settings.eviction),
       governor_({.budget_bytes = plan_.arena_bytes, .useful_bytes = plan_.arena_bytes}),
-      budget_(settings.memory_bytes),
-      share_(claim().useful_bytes) {
+      budget_(settings.memory_bytes) {
   for (const std::string& path : model_.paths) identities_.push_back(file_identity(path));
   bindings_.resize(model_.tensors.size());
   if (plan_.active) {
@@ -242,14 +241,18 @@ void Door::govern(std::uint64_t tokens) {
   }
   read_memory();
   if (arena_.committed() <= target_) return register_next();
-  give_back();
+  shrink();
 }
 
 void Door::give_back() {
   if (device_ == nullptr) return;
   memory_read_ = Nanos{0};
   read_memory();
-  if (arena_.committed() <= target_) return;
+  if (arena_.committed() > target_) shrink();
+}
+
+// To the target.
+void Door::shrink() {
   unregister_all();
   const std::uint64_t excess = arena_.committed() - target_;
   const std::uint64_t given = experts_->shrink(excess);

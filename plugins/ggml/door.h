@@ -98,6 +98,7 @@ class Door {
   void close();
   bool may_commit(std::uint64_t bytes);
   void read_memory();
+  void shrink();
   std::uint64_t engine_will_take(Nanos now, std::uint64_t others);
   std::uint64_t piece_bytes() const;
   void register_next();
@@ -121,8 +122,9 @@ class Door {
   Nanos memory_read_{0};
   Governor governor_;
   std::optional<std::uint64_t> budget_;  // the user's, for all doors of the process
-  std::atomic<std::uint64_t> share_;     // what this one has of it, with what the engine keeps and our bookkeeping
-  std::uint64_t target_ = 0;             // bytes that we may hold
+  // What this one has of it, with what the engine keeps and our bookkeeping: all, until it is divided.
+  std::atomic<std::uint64_t> share_{~std::uint64_t{0}};
+  std::uint64_t target_ = 0;  // bytes that we may hold
   // What the engine had allocated and not touched when that was last looked at, and all but ours was then.
   std::uint64_t untouched_ = 0, others_then_ = 0;
   Nanos untouched_read_{0};
