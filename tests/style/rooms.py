@@ -9,7 +9,7 @@ README_LINES_MAX = 60
 # Folders that hold rooms: each folder in them is a room. Other folders at the top are rooms themselves.
 BUILDINGS = {"src", "apps", "plugins", "connectors"}
 NO_ROOM = {"cmake", "include", ".ci", "docs"}
-MACHINE_PATH = re.compile(r"(?<![\w.~])(/work/|/root/|/tmp/build|/tmp/w/)")
+MACHINE_PATH = re.compile(r"(?<![\w.~])/(work/|root/|tmp/build|tmp/w/)")
 
 
 def rooms(root: pathlib.Path) -> list[pathlib.Path]:
