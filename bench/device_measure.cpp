@@ -131,6 +131,7 @@ Result<DeviceReport> measure_device(const DeviceBenchOptions& options, const Clo
                       .direct = facts.direct,
                       .huge_pages = options.huge_pages,
                       .registered = points->front().registered,
+                      .placement = facts.placement,
                       .version = options.version,
                       .machine = machine_facts(),
                       .storage = storage_of(scratch ? place->folder : options.path),
@@ -150,9 +151,10 @@ std::string device_text(const DeviceReport& report) {
                                  report.scratch ? fmt::format(", scratch file of {}", format_size(report.file_bytes))
                                                 : fmt::format(", {}", format_size(report.file_bytes)),
                                  to_text(report.storage));
-  text += fmt::format("{}, {}; {} pages, {}\n", report.engine,
+  text += fmt::format("{}, {}; {} pages, {}; {}\n", report.engine,
                       report.direct ? "direct" : "through the page cache: its speed is in these figures",
-                      report.huge_pages ? "large" : "small", report.registered ? "registered" : "not registered");
+                      report.huge_pages ? "large" : "small", report.registered ? "registered" : "not registered",
+                      report.placement);
   text += fmt::format("{}; artesian {}\n", to_text(report.machine), report.version);
   for (const IoOp op : {IoOp::read, IoOp::write}) {
     if (best_point(report.points, op) != nullptr) text += table_text(report.points, op);
@@ -170,6 +172,7 @@ std::string device_json(const DeviceReport& report) {
                         {"direct", report.direct},
                         {"huge_pages", report.huge_pages},
                         {"registered", report.registered},
+                        {"placement", report.placement},
                         {"version", report.version},
                         {"machine",
                          {{"processor", report.machine.processor},

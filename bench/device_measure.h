@@ -41,6 +41,7 @@ struct DeviceReport {
   std::string engine;
   bool direct = false;
   bool huge_pages = false, registered = false;
+  std::string placement;  // DeviceFacts::placement
   std::string version;
   MachineFacts machine;
   StorageFacts storage;

@@ -108,6 +108,7 @@ DeviceReport known_report() {
   report.version = "1.2, commit 3";
   report.engine = "io_uring";
   report.direct = report.huge_pages = true;
+  report.placement = "8 write streams";
   report.storage.file_system = "ext4";
   for (const double speed : {1e9, 3e9, 2e9}) {
     report.points.push_back({.op = IoOp::read,
@@ -123,7 +124,7 @@ DeviceReport known_report() {
 
 TEST(DeviceReport, TextNamesTheBestPointAndHowItWasMeasured) {
   const std::string text = device_text(known_report());
-  EXPECT_THAT(text, testing::HasSubstr("ext4\nio_uring, direct; large pages, not registered\n"));
+  EXPECT_THAT(text, testing::HasSubstr("ext4\nio_uring, direct; large pages, not registered; 8 write streams\n"));
   EXPECT_THAT(text, testing::HasSubstr("best read  512.0 KiB      2    3.00 GB/s\n"));
   EXPECT_THAT(text, testing::HasSubstr("; artesian 1.2, commit 3\n"));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("write")));

@@ -367,9 +367,7 @@ void Drive::fill(std::uint64_t first, std::uint64_t count, std::uint32_t handle)
 
 void Drive::fill_native(std::uint64_t count) {
   for (std::uint64_t lpn = 0; lpn < count; ++lpn) {
-    const Appended placed = ftl_.append(ftl_.collection_frontier(0), static_cast<std::uint32_t>(lpn), Stream::host,
-                                        layout_.grains_per_unit);
-    if (placed.filled) ftl_.program_done(placed.program, 0);
+    ftl_.append_now(ftl_.collection_frontier(0), static_cast<std::uint32_t>(lpn), Stream::host, layout_.grains_per_unit);
   }
   fill_map(0, count);
 }

@@ -101,6 +101,8 @@ class Ftl {
   // and the superblock with it.
   Appended make_fit(std::uint32_t frontier, std::uint32_t grains);
   Appended append(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains);
+  // make_fit() and append() of what is on flash at once, in no time. False if there is no place.
+  bool append_now(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains);
   // Fills the rest of the frontier's open stripe with nothing; the program units that this completes.
   std::vector<Appended> pad(std::uint32_t frontier);
   void trim(std::uint32_t lpn);
@@ -160,7 +162,6 @@ class Ftl {
   std::optional<std::uint32_t> choose(CellMode mode, int handle);
   bool make_room_now();
   bool collect_now(std::uint32_t victim, Stream stream);
-  bool append_now(std::uint32_t frontier, std::uint32_t lpn, Stream stream, std::uint32_t grains);
   bool lost(std::uint32_t pua) const;
   bool newer(std::uint32_t pua, std::uint32_t known) const;
   void take_back(std::uint32_t superblock);

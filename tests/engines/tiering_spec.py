@@ -4,6 +4,9 @@ memory. Here is one that copies with memcpy; all else (connector, primary tier, 
     "spec_name": "CpuTieringSpec", "spec_module_path": "tiering_spec"        with this folder on PYTHONPATH
 """
 
+import concurrent.futures
+import itertools
+import os
 import time
 
 import torch
@@ -13,13 +16,14 @@ from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
 
 
 class CopyingWorker(OffloadingWorker):
-    """Copies at once, in the caller's thread; a chunk of the primary tier holds `blocks_per_chunk` blocks of each tensor."""
+    """Copies at once, with a thread for each processor; a chunk of the primary tier holds `blocks_per_chunk` blocks of each tensor."""
 
     def __init__(self, caches, blocks_per_chunk, region):
         self._blocks_per_chunk, self._region, self._finished = blocks_per_chunk, region, []
         self._groups = caches.group_data_refs
         self._blocks = [it.tensor.view(torch.int8).view(-1, it.page_size_bytes) for it in caches.tensors]
         self._chunks = [region.create_next_worker_view(it.page_size_bytes * blocks_per_chunk) for it in caches.tensors]
+        self._threads = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
     def _pairs(self, blocks, chunks):
         """(group, block, chunk, place in the chunk) of each block of a job."""
@@ -32,14 +36,25 @@ class CopyingWorker(OffloadingWorker):
             at_block += count
             at_chunk += -(-(skipped + count) // self._blocks_per_chunk) if count else 0
 
+    def _runs(self, pairs):
+        """(group, first block, first chunk, place, count): what follows one another in both memories."""
+        steps = ((pair, number) for number, pair in enumerate(pairs))
+        for (group, block, chunk, place), run in itertools.groupby(
+                steps, lambda step: (step[0][0], step[0][1] - step[1], step[0][2] - step[1], step[0][3])):
+            first = next(run)
+            yield group, first[0][1], first[0][2], place, 1 + sum(1 for _ in run)
+
     def _copy(self, job, blocks, chunks, loading):
-        begun, copied = time.monotonic(), 0
-        for group, block, chunk, place in self._pairs(blocks, chunks):
+        begun, parts = time.monotonic(), []
+        for group, block, chunk, place, count in self._runs(self._pairs(blocks, chunks)):
             for ref in self._groups[group]:
-                page = self._blocks[ref.tensor_idx][block]
-                kept = self._chunks[ref.tensor_idx][chunk, place * len(page) : (place + 1) * len(page)]
-                page.copy_(kept) if loading else kept.copy_(page)
-                copied += len(page)
+                pages = self._blocks[ref.tensor_idx][block : block + count]
+                size = pages.shape[1]
+                kept = self._chunks[ref.tensor_idx][chunk : chunk + count, place * size : (place + 1) * size]
+                parts.append((pages, kept) if loading else (kept, pages))
+        for _ in self._threads.map(lambda part: part[0].copy_(part[1]), parts):
+            pass
+        copied = sum(to.numel() for to, _ in parts)
         self._finished.append(TransferResult(job, True, copied, max(time.monotonic() - begun, 1e-9)))
         return True
 
@@ -57,6 +72,7 @@ class CopyingWorker(OffloadingWorker):
         """Nothing is under way."""
 
     def shutdown(self):
+        self._threads.shutdown()
         self._blocks, self._chunks = [], []
         self._region.cleanup()
 
