@@ -182,6 +182,7 @@ Result<std::unique_ptr<Contexts>> Contexts::open(Store& store, NamespaceFields f
   for (const auto& text : pins) {
     if (const auto key = key_in(text)) contexts->hold(*key);
   }
+  if (auto warmed = contexts->reader_.warm(); !warmed) return fail(std::move(warmed.error()));
   return contexts;
 }
 
@@ -241,7 +242,7 @@ Result<std::size_t> Contexts::write_file(const PrefixTree::Match& match, std::sp
   if (!out) return fail(out.error());
   std::vector<BlockRead> blocks;
   for (const auto& step : match.steps) blocks.push_back({.step = step});
-  if (auto read = read_blocks(store_, ns_, file, *out, blocks, helper); !read) return fail(std::move(read.error()));
+  if (auto read = reader_.read(file, *out, blocks, helper); !read) return fail(std::move(read.error()));
   for (const SlotPart& part : parts_beside_rows(file)) {
     auto written = out->write(part.to, outline.subspan(part.from, part.bytes));
     if (!written) return fail(std::move(written.error()));

@@ -17,6 +17,7 @@
 #include "artesian/store.h"
 #include "base/executor.h"
 #include "format/slot_file.h"
+#include "gateway/block_reader.h"
 #include "gateway/prefix_tree.h"
 
 namespace artesian {
@@ -55,7 +56,7 @@ class Contexts {
   std::size_t find(const BlockKey& root, std::span<const Token> tokens);
 
   // Writes a slot file of what is kept of `tokens` to `path`, for a server with so many streams. Every row in it comes
-  // from a verified block. At most `bytes_max`; longer contexts are cut to that. Another thread may help.
+  // from a verified block. At most `bytes_max`; longer contexts are cut to that. A thread of `helper` helps.
   Result<Restored> restore(const BlockKey& root, std::span<const Token> tokens, std::uint32_t streams,
                            const std::string& path, std::uint64_t bytes_max, Executor& helper);
 
@@ -82,7 +83,12 @@ class Contexts {
 
  private:
   Contexts(Store& store, NamespaceId ns, SlotLayout layout, std::uint32_t block_tokens, std::string pins_file)
-      : store_(store), ns_(ns), layout_(std::move(layout)), pins_file_(std::move(pins_file)), tree_(block_tokens) {}
+      : store_(store),
+        ns_(ns),
+        layout_(std::move(layout)),
+        pins_file_(std::move(pins_file)),
+        reader_(store, ns, block_tokens * layout_.token_bytes()),
+        tree_(block_tokens) {}
 
   Result<PrefixTree::Leaf> find_leaf(const std::string& id, const std::optional<BlockKey>& root) const;
   PrefixTree::Match find_stored(const BlockKey& root, std::span<const Token> tokens);
@@ -100,6 +106,7 @@ class Contexts {
   const NamespaceId ns_;
   const SlotLayout layout_;
   const std::string pins_file_;
+  BlockReader reader_;
   std::string pins_name_;  // of this namespace's in the file
   mutable std::mutex mutex_;
   PrefixTree tree_;                                 // guarded by mutex_, which is not held during I/O
