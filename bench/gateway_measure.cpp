@@ -26,8 +26,8 @@ constexpr std::uint32_t own_words = 800;  // of a conversation whose beginning i
 constexpr std::uint32_t storage_conversations = 20, storage_words = 3000, storage_shared_words = 2000;
 // Of the cases with several slots.
 constexpr std::uint32_t busy_slots = 4, busy_context = 4096;
-constexpr std::uint32_t short_words = 380, long_words = 2000, short_pairs = 9, long_pairs = 3;
-constexpr std::uint32_t load_words = 200, load_answer = 16, load_rounds = 2, load_one = 12, load_many = 32;
+constexpr std::uint32_t short_words = 380, long_words = 2000, short_pairs = 9, long_pairs = 5;
+constexpr std::uint32_t load_words = 200, load_answer = 16, load_rounds = 4, load_one = 12, load_many = 32;
 constexpr std::uint32_t save_words = 2000, save_turns = 6, greeting_words = 8;
 constexpr double sweep_seconds = 0.5;
 
