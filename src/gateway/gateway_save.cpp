@@ -146,7 +146,7 @@ Task<void> Gateway::keep(SavedFile file) {
   if (slot.used == file.use) slot.tokens = saved->tokens;  // nobody has used it since
 }
 
-// The slot is the caller's, who waits for the server only.
+// The slot is the caller's, who waits for the server at most.
 Task<void> Gateway::save_before_loss(int number) {
   auto file = co_await take_file(number);
   if (!file) co_return;
