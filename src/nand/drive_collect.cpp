@@ -367,7 +367,8 @@ void Drive::fill(std::uint64_t first, std::uint64_t count, std::uint32_t handle)
 
 void Drive::fill_native(std::uint64_t count) {
   for (std::uint64_t lpn = 0; lpn < count; ++lpn) {
-    ftl_.append_now(ftl_.collection_frontier(0), static_cast<std::uint32_t>(lpn), Stream::host, layout_.grains_per_unit);
+    ftl_.append_now(ftl_.collection_frontier(0), static_cast<std::uint32_t>(lpn), Stream::host,
+                    layout_.grains_per_unit);
   }
   fill_map(0, count);
 }

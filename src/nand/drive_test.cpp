@@ -197,6 +197,26 @@ TEST(Drive, PslcTakesWritesFasterAndFoldsThemWhenItHasTime) {
   EXPECT_LE(drive.ftl().pslc_in_use(), 1U);
 }
 
+// One-bit mode would take more than all the spare space.
+TEST(Drive, AFullDriveHasTheSpaceOfPslcBackAndGoesOn) {
+  Profile p = tiny();
+  p.bits_per_cell = 3;
+  p.read_us = {50, 50, 50};
+  p.pslc_superblocks = 24;
+  p.capacity_bytes = p.physical_bytes() * 3 / 4;
+  for (const bool filled_at_once : {true, false}) {
+    Drive drive(p);
+    const std::uint64_t units = drive.layout().logical_units;
+    if (filled_at_once) drive.fill(0, units);
+    run_flows(drive, {{.reads = 0, .access = Access::sequential, .depth = 32, .requests = units}}, INT64_MAX);
+    const auto run = run_flows(drive, {{.reads = 0, .depth = 16, .requests = 2 * units}}, INT64_MAX);
+    EXPECT_EQ(run[0].writes.count(), 2 * units);
+    EXPECT_EQ(run[0].failed, 0U);
+    EXPECT_FALSE(drive.ftl().worn_out());
+    EXPECT_LT(drive.ftl().pslc_in_use(), p.pslc_superblocks);
+  }
+}
+
 TEST(Drive, HandlesKeepDataApartAndTheStatisticsAddUp) {
   Profile p = tiny();
   p.placement_handles = 2;

@@ -218,8 +218,10 @@ bool Ftl::needs_collection(std::size_t coming) const {
   return free_.size() + coming < std::max<std::size_t>(settings_.collect_below, std::size_t{reserve_} + 1);
 }
 
+// Folding wins two thirds of a superblock and more: on a full drive the space that one-bit mode takes is given back.
 bool Ftl::needs_fold() const {
-  return settings_.pslc_superblocks > 0 && pslc_in_use_ >= settings_.pslc_superblocks;
+  if (pslc_in_use_ == 0) return false;
+  return pslc_in_use_ >= settings_.pslc_superblocks || needs_collection();
 }
 
 // Higher is better to collect.
