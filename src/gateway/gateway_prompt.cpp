@@ -217,11 +217,13 @@ Task<Gateway::Prepared> Gateway::prepare(const Place& place, std::span<const Tok
   // What goes on from all that the slot holds loses nothing.
   const bool loses = place.restore || place.held < slot.tokens.size();
   if (slot.unsaved && loses && may_save(slot)) {
-    // Nothing but the request comes next: the server does both in the order in which they come, between two of its
-    // batches. Were the request first, the file would begin with other tokens and not be kept.
-    const bool alone = !place.restore && slot.tenant == tenant;
-    if (alone) net::co_spawn(parts_.loop, save_before_loss(place.slot), net::detached);
-    if (!alone) co_await save_before_loss(place.slot);
+    if (place.restore || slot.tenant != tenant) {
+      co_await save_before_loss(place.slot);
+    } else {
+      // Nothing but the request comes next: the server does both in the order in which they come, between two of its
+      // batches. Were the request first, the file would begin with other tokens and not be kept.
+      net::co_spawn(parts_.loop, save_before_loss(place.slot), net::detached);
+    }
   }
   if (place.restore && place.server == server_) {
     const Nanos begin = parts_.clock.now();

@@ -38,11 +38,13 @@ class CopyingWorker(OffloadingWorker):
 
     def _runs(self, pairs):
         """(group, first block, first chunk, place, count): what follows one another in both memories."""
-        steps = ((pair, number) for number, pair in enumerate(pairs))
-        for (group, block, chunk, place), run in itertools.groupby(
-                steps, lambda step: (step[0][0], step[0][1] - step[1], step[0][2] - step[1], step[0][3])):
-            first = next(run)
-            yield group, first[0][1], first[0][2], place, 1 + sum(1 for _ in run)
+        def same_in_a_run(step):
+            number, (group, block, chunk, place) = step
+            return group, block - number, chunk - number, place
+
+        for _, run in itertools.groupby(enumerate(pairs), same_in_a_run):
+            members = [pair for _, pair in run]
+            yield *members[0], len(members)
 
     def _copy(self, job, blocks, chunks, loading):
         begun, parts = time.monotonic(), []
@@ -52,8 +54,7 @@ class CopyingWorker(OffloadingWorker):
                 size = pages.shape[1]
                 kept = self._chunks[ref.tensor_idx][chunk : chunk + count, place * size : (place + 1) * size]
                 parts.append((pages, kept) if loading else (kept, pages))
-        for _ in self._threads.map(lambda part: part[0].copy_(part[1]), parts):
-            pass
+        list(self._threads.map(lambda part: part[0].copy_(part[1]), parts))  # which raises what a copy raised
         copied = sum(to.numel() for to, _ in parts)
         self._finished.append(TransferResult(job, True, copied, max(time.monotonic() - begun, 1e-9)))
         return True

@@ -122,7 +122,7 @@ class Rooms(Tree):
         self.assertEqual(rooms.check_readmes(self.root), [])
 
     def test_path_of_the_machine_is_found(self):
-        self.write("docs/a.md", f"see /{'root'}/x\nsee src/work/x and ~/work/x and /sys/fs/cgroup\n")
+        self.write("docs/a.md", "see /{0}/x\nsee src/{1}/x and ~/{1}/x and /sys/fs/cgroup\n".format("root", "work"))
         self.assertEqual(len(rooms.check_paths(self.root)), 1)
 
 
