@@ -119,7 +119,9 @@ Task<Status> Gateway::look_at_server() {
   facts_ = std::move(*facts);
   contexts_ = std::move(*contexts);
   slots_.assign(static_cast<std::size_t>(facts_.slots), Slot{});
-  costs_ = {.restore_bytes_per_second = costs_.restore_bytes_per_second, .token_bytes = facts_.layout.token_bytes()};
+  costs_ = {.prefill_tokens_per_second = facts_.prefill_tokens_per_second,
+            .restore_bytes_per_second = costs_.restore_bytes_per_second,
+            .token_bytes = facts_.layout.token_bytes()};
   set_state(State::ready, fmt::format("contexts are kept: {} slots of {} tokens, {} bytes a token, {} blocks stored",
                                       facts_.slots, facts_.context_tokens, costs_.token_bytes, contexts_->blocks()));
   co_return Status();

@@ -22,7 +22,8 @@ constexpr auto as_values = net::as_tuple(net::use_awaitable);
 constexpr auto tokenize_time_max = 60s;
 constexpr double work_tokens_per_second = 500;  // what waiting weighs against work, until the rate is known
 constexpr std::uint32_t useless_restores_max = 2;
-constexpr std::uint64_t rate_tokens_min = 64;  // of a prompt that says something about the speed of prefill
+constexpr std::uint64_t rate_tokens_min = 64;      // of a prompt that says something about the speed of prefill
+constexpr std::uint64_t rate_bytes_min = 8 * MiB;  // of a restore that says something about the speed of reading
 
 }  // namespace
 
@@ -256,7 +257,9 @@ Task<Gateway::Prepared> Gateway::prepare(const Place& place, std::span<const Tok
       counters_.restored_tokens += prepared.restored;
       counters_.restored_bytes += staged->bytes;
       counters_.restore_seconds += prepared.seconds;
-      costs_.restore_bytes_per_second = static_cast<double>(staged->bytes) / std::max(prepared.seconds, 1e-3);
+      if (staged->bytes >= rate_bytes_min) {
+        costs_.restore_bytes_per_second = static_cast<double>(staged->bytes) / std::max(prepared.seconds, 1e-3);
+      }
     }
   }
   if (place.server == server_ && slot.tenant != tenant) {

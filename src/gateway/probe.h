@@ -23,6 +23,7 @@ struct ServerFacts {
   std::uint64_t context_tokens = 0;  // of a slot
   SlotLayout layout;
   std::uint32_t streams = 0;
+  double prefill_tokens_per_second = 0;  // of these few tokens, the server's first; 0 where it does not say
 };
 
 // Whether it answers and has its model.

@@ -6,14 +6,14 @@
 namespace artesian {
 namespace {
 
-constexpr std::size_t gain_min_tokens = 16;             // below that the calls cost more than they save
+constexpr std::size_t shared_min_tokens = 16;           // of a beginning that is more than a greeting
 constexpr double restore_bytes_per_second_guess = 1e9;  // until one was measured
-constexpr double restore_fixed_seconds = 0.005;         // of the calls
+constexpr double restore_fixed_seconds = 0.002;         // of the calls: 2 ms for 4 tokens here
 
 }  // namespace
 
 bool restore_pays(const CostFacts& facts, std::size_t held, std::size_t stored) {
-  if (stored < held + gain_min_tokens) return false;
+  if (stored <= held) return false;
   if (facts.prefill_tokens_per_second <= 0) return true;
   const double rate =
       facts.restore_bytes_per_second > 0 ? facts.restore_bytes_per_second : restore_bytes_per_second_guess;
@@ -46,8 +46,10 @@ std::optional<SlotChoice> choose_slot(std::span<const Slot> slots, std::span<con
     return choice;
   }
   // A slot that shares next to nothing, as a greeting, is better left for its own conversation.
-  const bool shares = fullest->held >= gain_min_tokens && 10 * fullest->held >= tokens.size();
-  return shares ? fullest : oldest;
+  const bool shares = fullest->held >= shared_min_tokens && 10 * fullest->held >= tokens.size();
+  if (shares) return fullest;
+  oldest->restore = restore_pays(facts, oldest->held, stored);
+  return oldest;
 }
 
 }  // namespace artesian

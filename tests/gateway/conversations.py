@@ -77,8 +77,9 @@ def without_stop(bench, seed):
 
 
 def with_restarts(bench, seed, script):
-    """How many steps were compared. One that has another number of tokens in the cache (a slot held, or the store had, a
-    few more) leaves the server other batches, which round differently: from there on nothing can be compared."""
+    """How many steps were compared. One that has another number of tokens in the cache (where the measured rates said
+    another thing of a few tokens) leaves the server other batches, which round differently: from there on nothing can be
+    compared. On a quiet machine all are."""
     rng, left, compared = random.Random(-seed), 0, 0
     gateway = None
     try:
