@@ -21,8 +21,6 @@ class CopyingWorker(OffloadingWorker):
     def __init__(self, caches, blocks_per_chunk, region):
         self._blocks_per_chunk, self._region, self._finished = blocks_per_chunk, region, []
         self._groups = caches.group_data_refs
-        for it in caches.tensors:
-            it.tensor.zero_()  # a GPU's memory is there before it is written to
         self._blocks = [it.tensor.view(torch.int8).view(-1, it.page_size_bytes) for it in caches.tensors]
         self._chunks = [region.create_next_worker_view(it.page_size_bytes * blocks_per_chunk) for it in caches.tensors]
         self._threads = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
