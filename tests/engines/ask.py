@@ -4,7 +4,8 @@ Run by the python that has vLLM. Each job gets a process of its own, forked from
 a minute of imports and nothing else; its process group is the pid's. In it are front end, scheduler and worker, with one thread for the
 compute (so that bits are repeated); with "processes": true the latter two are processes of their own, as vLLM starts them by default.
 
-A job: {"model": folder, "transfer": kv_transfer_config or null, "more": {engine arguments}, "processes": bool, "questions": [...]};
+A job: {"model": folder, "transfer": kv_transfer_config or null, "more": {engine arguments}, "processes": bool, "questions": [...]}, with
+"amx": false computed as on a processor without matrix units;
 a question: {"start": n, "count": n (of the licence's tokens), "answer": tokens, "salt": text, "adapter": folder}; {"together": [questions]};
 or something to do: {"do": "reset", "connector": bool} empties the engine's own prefix cache, and resets the connector, too; {"do": "abort",
 "steps": n, ...} asks a question and aborts it after n steps of the engine; {"do": "count"} answers with what ArtesianConnector counts;
@@ -30,6 +31,7 @@ os.environ |= {
 }
 
 import prometheus_client  # noqa: E402
+import torch  # noqa: E402
 import vllm  # noqa: E402
 import vllm.v1.engine.core  # noqa: E402
 import vllm.v1.worker.cpu_worker  # noqa: E402, F401
@@ -101,6 +103,9 @@ def ask(engine: vllm.LLM, text: list[int], question: dict) -> dict | list[dict]:
 
 def answers(job: dict) -> list[dict]:
     os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": str(int(job["processes"])), **job["environment"]}
+    if not job["amx"]:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"  # products
+        torch.cpu._is_amx_tile_supported = lambda: False  # attention: vLLM asks this
     engine = vllm.LLM(job["model"], kv_transfer_config=job["transfer"], enforce_eager=True, max_model_len=2048, max_num_seqs=4,
                       seed=1, **job["more"])
     text = engine.get_tokenizer().encode(TEXT.read_text())

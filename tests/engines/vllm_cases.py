@@ -60,10 +60,10 @@ class Vllm:
             subprocess.run([self.python, HERE / "model.py", os.environ["ARTESIAN_MODEL"], folder, *options], check=True)
         return folder
 
-    def begin(self, transfer, questions, model=None, processes=False, environment=None, **more):
+    def begin(self, transfer, questions, model=None, processes=False, environment=None, amx=True, **more):
         """Starts it with a job; the process group of its processes."""
         job = {"model": str(model or self.model), "transfer": transfer, "questions": questions, "more": more,
-               "processes": processes, "environment": environment or {}, "warm": PROMPT % BLOCK}
+               "processes": processes, "environment": environment or {}, "amx": amx, "warm": PROMPT % BLOCK}
         self.process.stdin.write(json.dumps(job) + "\n")
         return self.said()["pid"]
 
@@ -355,10 +355,10 @@ def case_soak(vllm, make):
     check(counted["blocks_failed"] == 0, f"blocks failed: {counted}")
 
 
-def case_speed(vllm, make):
+def case_speed(vllm, make, amx=True):
     """Time to the first token after a restart, in pairs with a prefix hit inside the same process; and computed anew."""
     config, question = make(vllm.folder / "kv"), {"count": PROMPT}
-    more = {"disable_log_stats": False, "disable_hybrid_kv_cache_manager": True if make is example else None}
+    more = {"disable_log_stats": False, "disable_hybrid_kv_cache_manager": True if make is example else None, "amx": amx}
     anew, _ = vllm.ask(config, [question, question], **more)
     pairs, counts = [], []
     for _ in range(PAIRS):
@@ -375,6 +375,11 @@ def case_speed(vllm, make):
         read, blocked = (statistics.median(count[f"seconds_{kind}"] for count in counts) for kind in ("reading", "blocked"))
         print(f"of {1000 * read:.1f} ms of reading the compute waited {1000 * blocked:.1f} ms: {100 * (1 - blocked / read):.0f} % was hidden behind it")
     check(flash < anew["seconds"] / 2, "a restart is no faster than computing")
+
+
+def case_speed_without_amx(vllm, make):
+    """The same as on a processor without matrix units, where the goal was set: computed anew in 4.4 s, a prefix hit in 0.32."""
+    case_speed(vllm, make, amx=False)
 
 
 if __name__ == "__main__":
