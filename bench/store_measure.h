@@ -46,7 +46,8 @@ struct StoreBenchOptions {
 struct StoreSample {
   double bytes_per_second = 0;
   double p99_us = 0;  // 0: not known
-  double cpu_us = 0;  // processor time a request, of the drive by fio; 0: not known
+  double cpu_us =
+      0;  // processor time a request: of the store's reads, with the checksum, and the drive's by fio; 0: not known
 };
 
 struct StoreCase {
@@ -55,7 +56,7 @@ struct StoreCase {
   std::uint32_t depth = 0;                       // of a put: how many are under way
   std::vector<StoreSample> store, drive, files;  // one a round
   std::vector<std::vector<StoreSample>> peers;   // as the report has them; none of one that is not there
-  double cpu_us = 0;                             // of the store's reads: processor time a block, without its checksum
+  double checksum_us = 0;                        // of a block that lies in no cache: processor time
 };
 
 struct PeerBlocks {
