@@ -197,7 +197,7 @@ def forms(bench):
     with Gateway(bench, name="before") as gateway:
         for path, make, _ in turns:
             _, cached, restored = ask(gateway, path, make("How deep is well number 3?"))
-            check(restored == 0, f"{path}: {restored} tokens were restored of nothing")
+            check(restored < 8, f"{path}: {restored} tokens were restored, and only what a template begins with is known")
     # As the slots were; then what goes on from there.
     with Gateway(bench, name="after") as gateway:
         for path, make, more in turns:
