@@ -20,6 +20,7 @@ from typing import Any
 
 import artesian
 from artesian import Outcome
+from artesian.absent import share
 from artesian.fingerprint import fingerprint
 
 _LOG = logging.getLogger("lmcache.artesian")
@@ -51,8 +52,8 @@ class ArtesianL2:
             raise ValueError("artesian: adapter_params name neither 'model' (where the weights are) nor 'weights' (their fingerprint)")
         if dtype is None:
             raise ValueError("artesian: adapter_params name no 'dtype' (of the engine's KV), which LMCache's keys do not name either")
-        self._store = artesian.share(
-            path, capacity, memory=memory, block_max=block_max, queue_depth=queue_depth, key_file=key_file
+        self._store = share(
+            _LOG, path, capacity, memory=memory, block_max=block_max, queue_depth=queue_depth, key_file=key_file
         )
         found = weights if weights is not None else fingerprint(str(model), path)
         self._space = self._store.namespace(weights=found, dtype=dtype, layout=layout, codec=codec)

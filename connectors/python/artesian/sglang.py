@@ -27,6 +27,7 @@ import torch
 
 import artesian
 from artesian import Outcome
+from artesian.absent import share
 from artesian.fingerprint import fingerprint, fingerprint_of
 
 from sglang.srt.mem_cache.hicache_storage import (
@@ -135,7 +136,8 @@ class ArtesianHiCache(HiCacheStorage):  # type: ignore[misc]
         _, sizes = host.get_page_buffer_meta(torch.zeros(host.page_size, dtype=torch.int64))
         page_bytes, engine = sum(sizes), _engine()
         if self._store is None:
-            self._store = artesian.share(
+            self._store = share(
+                _LOG,
                 self._path,
                 self._options.get("capacity"),
                 memory=self._options.get("memory", 0),

@@ -24,8 +24,8 @@ import json
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import artesian
 from artesian import Outcome
+from artesian.absent import share
 from artesian.fingerprint import fingerprint_of
 
 from vllm.logger import init_logger
@@ -70,7 +70,7 @@ class ArtesianTier(SecondaryTierManager):  # type: ignore[misc]
         self._deadline = deadline
         self._chunks = primary_kv_view.cast("B")
         block_bytes = self.block_size_bytes
-        self._store = artesian.share(path, capacity, block_max=block_bytes, key_file=key_file)
+        self._store = share(_LOG, path, capacity, block_max=block_bytes, key_file=key_file)
         self._space = self._store.namespace(
             weights=weights,
             model=config.model.name,

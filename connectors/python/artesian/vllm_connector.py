@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import artesian
 from artesian import Hints, Namespace, Outcome, Store, StoreError
+from artesian.absent import share
 from artesian.fingerprint import fingerprint, fingerprint_of
 from artesian.vllm_stats import ArtesianMetrics, ArtesianStats
 
@@ -179,16 +180,6 @@ def _record(key: bytes, record: int) -> bytes:
     return key + bytes([record])
 
 
-class Absent:
-    """In the place of a store that is broken: every call fails, and is taken as any failure of a store."""
-
-    def __init__(self, error: StoreError) -> None:
-        self.error = error
-
-    def __getattr__(self, name: str) -> Any:
-        raise self.error
-
-
 _shared: dict[str, tuple[Store, int]] = {}  # of this process, with how many use it
 
 
@@ -196,13 +187,7 @@ def _open(settings: Settings) -> Store:
     store, users = _shared.get(settings.path, (None, 0))
     if store is None:
         os.makedirs(settings.path, exist_ok=True)
-        try:
-            store = artesian.share(settings.path, settings.capacity, memory=settings.memory, key_file=settings.key_file)
-        except StoreError as error:
-            if error.code not in ("corrupt", "device_failed"):
-                raise  # a setting that is wrong is refused
-            _LOG.error("artesian: the engine goes on without its store on flash: %s", error)
-            store = cast(Store, Absent(error))
+        store = share(_LOG, settings.path, settings.capacity, memory=settings.memory, key_file=settings.key_file)
     _shared[settings.path] = (store, users + 1)
     return store
 

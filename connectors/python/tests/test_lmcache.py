@@ -116,6 +116,19 @@ class LmcacheCase(unittest.TestCase):
         stats = again.stats()  # it is found when the store is opened, or when it is read
         self.assertEqual(stats["corrupt"] + stats["records_skipped"], 1)
 
+    def test_a_server_starts_without_a_store_that_is_broken(self) -> None:
+        self.plugin().close()
+        os.truncate(self.folder + "/kv/artesian.store", 3 << 20)
+        plugin, value = self.plugin(), bytearray(1000)
+        keys = [KEY % i for i in range(2)]
+        ok, why, _ = self.wait(plugin, plugin.submit_batch_set(keys, [memoryview(value)] * 2))
+        self.assertEqual((ok, why), (False, "artesian: 2 rejected"))
+        self.assertEqual(self.wait(plugin, plugin.submit_batch_exists(keys)), (True, "", [False, False]))
+        self.assertEqual(self.wait(plugin, plugin.submit_batch_get(keys, [memoryview(value)] * 2)), (True, "", [False, False]))
+        self.wait(plugin, plugin.submit_batch_delete(keys))
+        plugin.flush()
+        self.assertFalse(select.select([plugin.event_fd()], [], [], 0)[0])
+
     def test_keys_of_any_length(self) -> None:
         plugin = self.plugin()
         long = ["k" * 300, "k" * 301]

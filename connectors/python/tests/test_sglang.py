@@ -222,6 +222,17 @@ class SglangCase(unittest.TestCase):
         self.assertEqual(same[0].batch_set_v2(states), {PoolName.MAMBA: [True] * 2})
         self.assertEqual(same[1].batch_get_v2(states), {PoolName.MAMBA: [False] * 2})
 
+    def test_an_engine_starts_without_a_store_that_is_broken(self) -> None:
+        self.backend()
+        self.close()
+        os.truncate(self.folder + "/kv/artesian.store", 3 << 20)
+        backend = self.backend()
+        self.assertEqual(backend.batch_set_v1(names(3), places([0, 1, 2])), [False] * 3)
+        self.assertEqual((backend.batch_exists(names(3)), backend.exists(names(1)[0])), (0, False))
+        self.assertEqual(backend.batch_get_v1(names(2), places([6, 7])), [False, False])
+        self.assertEqual([self.pool.holds(page) for page in (6, 7)], [{7}, {8}])
+        self.assertTrue(backend.clear())
+
     def test_an_encrypted_store(self) -> None:
         key = self.folder + "/key"
         with open(key, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:

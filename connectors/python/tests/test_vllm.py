@@ -217,6 +217,17 @@ class TierCase(unittest.TestCase):
         self.assertEqual(memory[3 * BLOCK : 5 * BLOCK], b"A" * BLOCK + b"B" * BLOCK)
         other.shutdown()
 
+    def test_an_engine_starts_without_a_store_that_is_broken(self) -> None:
+        self.stored().shutdown()
+        self.tiers = []
+        os.truncate(self.folder + "/kv/artesian.store", 3 << 20)
+        tier = self.tier()
+        self.assertEqual(tier.lookup(keys(1)[0], self.request), LookupResult.MISS)
+        tier.submit_store(self.job(keys(2), [0, 1], False))
+        tier.submit_load(self.job(keys(2), [2, 3], True))
+        self.assertEqual([(result.success, result.successful_keys) for result in self.done(tier).values()], [(False, None)] * 2)
+        tier.drain_jobs()
+
     def test_an_encrypted_store_and_a_wrong_key(self) -> None:
         for name, digits in (("key", "1f"), ("other", "2e")):
             with open(f"{self.folder}/{name}", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
