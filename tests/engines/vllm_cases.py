@@ -337,7 +337,8 @@ def case_killed(vllm, make):
 def case_soak(vllm, make):
     """A cap of a tenth of what is stored: the cap holds, memory stays flat, and each prompt gets the same text whatever was found of it."""
     kv, seconds = vllm.folder / "kv", int(os.environ.get("ARTESIAN_ENGINE_SOAK_SECONDS", "30"))
-    cap = max(64 << 20, seconds << 18)  # ten times of it are stored in that time, at 2.6 MB/s
+    # Several prompts of 30 MB; in an hour ten times of it are stored, at 2.6 MB/s.
+    cap = max(128 << 20, seconds << 18)
     config = make(kv, capacity=cap)
     # In FP32, so that a text doesn't depend on how much of its prompt was computed. Each is asked for again soon and, once more, late.
     starts = [start for first in range(0, 60, 4) for start in (first, first + 1, first, first + 2, first + 1, first + 3)]
