@@ -81,7 +81,7 @@ std::uint64_t Gateway::ahead_bytes(std::span<const Token> tokens, const BlockKey
   }
   const std::uint64_t bytes = stored * costs_.token_bytes;
   const bool fits = ahead_bytes_ + bytes <= settings_.ahead_bytes_max;
-  return fits && restore_pays(costs_, held, stored) ? bytes : 0;
+  return fits && restore_pays(costs_, held, stored, true) ? bytes : 0;
 }
 
 Task<Result<std::vector<Token>>> Gateway::prompt_tokens(Call& call) {

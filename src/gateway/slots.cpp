@@ -7,13 +7,14 @@ namespace artesian {
 namespace {
 
 constexpr std::size_t shared_min_tokens = 16;           // of a beginning that is more than a greeting
+constexpr std::size_t gain_min_tokens = 16;             // beside others
 constexpr double restore_bytes_per_second_guess = 1e9;  // until one was measured
 constexpr double restore_fixed_seconds = 0.002;         // of the calls: 2 ms for 4 tokens here
 
 }  // namespace
 
-bool restore_pays(const CostFacts& facts, std::size_t held, std::size_t stored) {
-  if (stored <= held) return false;
+bool restore_pays(const CostFacts& facts, std::size_t held, std::size_t stored, bool beside_others) {
+  if (stored <= held || (beside_others && stored < held + gain_min_tokens)) return false;
   if (facts.prefill_tokens_per_second <= 0) return true;
   const double rate =
       facts.restore_bytes_per_second > 0 ? facts.restore_bytes_per_second : restore_bytes_per_second_guess;
@@ -39,7 +40,8 @@ std::optional<SlotChoice> choose_slot(std::span<const Slot> slots, std::span<con
     if (!oldest || rank(slot) < rank(slots[oldest->slot])) oldest = SlotChoice{number, held, false};
   }
   if (!fullest) return std::nullopt;
-  if (restore_pays(facts, fullest->held, stored)) {
+  const bool beside_others = std::ranges::any_of(slots, &Slot::busy);
+  if (restore_pays(facts, fullest->held, stored, beside_others)) {
     // What the slot holds beyond the common part would be lost, so one that shares little is left alone.
     SlotChoice choice = 2 * fullest->held > slots[fullest->slot].tokens.size() ? *fullest : *oldest;
     choice.restore = true;
@@ -48,7 +50,7 @@ std::optional<SlotChoice> choose_slot(std::span<const Slot> slots, std::span<con
   // A slot that shares next to nothing, as a greeting, is better left for its own conversation.
   const bool shares = fullest->held >= shared_min_tokens && 10 * fullest->held >= tokens.size();
   if (shares) return fullest;
-  oldest->restore = restore_pays(facts, oldest->held, stored);
+  oldest->restore = restore_pays(facts, oldest->held, stored, beside_others);
   return oldest;
 }
 

@@ -33,8 +33,9 @@ struct CostFacts {
   std::uint64_t token_bytes = 0;
 };
 
-// Whether to read a context of `stored` tokens back when the slot holds the first `held` of them.
-bool restore_pays(const CostFacts& facts, std::size_t held, std::size_t stored);
+// Whether to read a context of `stored` tokens back when the slot holds the first `held` of them. Beside other requests
+// it waits for a batch of theirs, so that a few tokens are better computed.
+bool restore_pays(const CostFacts& facts, std::size_t held, std::size_t stored, bool beside_others = false);
 
 struct SlotChoice {
   int slot = 0;

@@ -73,6 +73,8 @@ TEST(Slots, AllBusyMeansToWait) {
 
 TEST(Slots, RestoringMustBeFasterThanComputing) {
   EXPECT_TRUE(restore_pays(fast_flash, 0, 300));
+  EXPECT_FALSE(restore_pays(fast_flash, 299, 300, true));
+  EXPECT_TRUE(restore_pays(fast_flash, 200, 300, true));
   EXPECT_TRUE(restore_pays(fast_flash, 299, 300));   // 10 ms of computing; 2 of the calls and 6 of reading
   EXPECT_FALSE(restore_pays(fast_flash, 499, 500));  // 10 of reading
   const CostFacts slow_flash{.prefill_tokens_per_second = 1e4, .restore_bytes_per_second = 1e6, .token_bytes = 20'000};
