@@ -46,8 +46,7 @@ struct StoreBenchOptions {
 struct StoreSample {
   double bytes_per_second = 0;
   double p99_us = 0;  // 0: not known
-  double cpu_us =
-      0;  // processor time a request: of the store's reads, with the checksum, and the drive's by fio; 0: not known
+  double cpu_us = 0;  // processor time a read, of the store's with its checksum; 0: not known
 };
 
 struct StoreCase {

@@ -81,7 +81,7 @@ std::uint64_t Gateway::ahead_bytes(std::span<const Token> tokens, const BlockKey
   }
   const std::uint64_t bytes = stored * costs_.token_bytes;
   const bool fits = ahead_bytes_ + bytes <= settings_.ahead_bytes_max;
-  return fits && restore_pays(costs_, held, stored, true) ? bytes : 0;
+  return fits && restore_pays(costs_, held, stored, /*beside_others=*/true) ? bytes : 0;
 }
 
 Task<Result<std::vector<Token>>> Gateway::prompt_tokens(Call& call) {
@@ -294,7 +294,7 @@ void Gateway::learn(const Place& place, const Prepared& prepared, std::span<cons
   counters_.cached_tokens += timings->cached;
   counters_.computed_tokens += timings->computed;
   if (timings->computed >= rate_tokens_min && timings->prompt_ms > 0) {
-    costs_.prefill_tokens_per_second = 1000 * static_cast<double>(timings->computed) / timings->prompt_ms;
+    costs_.prefill_tokens_per_second = timings->tokens_per_second();
   }
   // The last token is always computed.
   if (prepared.restored == 0 || timings->cached + 1 >= std::min(prepared.restored, tokens.size())) return;

@@ -149,9 +149,7 @@ Task<Result<ServerFacts>> probe_server(Upstream& server, Staging& staging, Execu
   if (computed->status != 200) {
     co_return fail(Code::rejected, "/completion of {} tokens answers {}", probe_tokens, computed->status);
   }
-  if (const auto timings = find_timings(computed->body); timings && timings->prompt_ms > 0) {
-    facts.prefill_tokens_per_second = 1000 * static_cast<double>(timings->computed) / timings->prompt_ms;
-  }
+  if (const auto timings = find_timings(computed->body)) facts.prefill_tokens_per_second = timings->tokens_per_second();
   const std::string name = staging.next_name();
   const std::string path = staging.path(name);
   Status done = co_await slot_action(server, slot, "save", name, authorization);

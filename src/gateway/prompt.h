@@ -49,6 +49,7 @@ std::string with_slot(std::string_view body, int slot);
 struct Timings {
   std::uint64_t cached = 0, computed = 0;  // tokens of the prompt
   double prompt_ms = 0;                    // 0: not said
+  double tokens_per_second() const { return prompt_ms > 0 ? 1000 * static_cast<double>(computed) / prompt_ms : 0; }
 };
 std::optional<Timings> find_timings(std::string_view end_of_answer);
 std::optional<Timings> find_usage(std::string_view part_of_answer);

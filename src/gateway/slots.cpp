@@ -7,7 +7,7 @@ namespace artesian {
 namespace {
 
 constexpr std::size_t shared_min_tokens = 16;           // of a beginning that is more than a greeting
-constexpr std::size_t gain_min_tokens = 16;             // beside others
+constexpr std::size_t gain_min_tokens = 16;             // of a restore beside others
 constexpr double restore_bytes_per_second_guess = 1e9;  // until one was measured
 constexpr double restore_fixed_seconds = 0.002;         // of the calls: 2 ms for 4 tokens here
 

@@ -16,17 +16,14 @@ class _Nothing:
     """In the place of what a Store calls: nothing is there, and nothing is kept. Threads: any."""
 
     def __init__(self) -> None:
-        self._readable, self._writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._pipe = list(os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))  # readable while there is something to drain
         self._lock = threading.Lock()  # guards what follows
-        self._descriptors: tuple[int, ...] = (self._readable, self._writable)
         self._tag = 0
         self._done: list[tuple[int, list[int], list[int] | None]] = []
 
     def close(self) -> None:
-        with self._lock:
-            descriptors, self._descriptors = self._descriptors, ()
-        for descriptor in descriptors:
-            os.close(descriptor)
+        while self._pipe:
+            os.close(self._pipe.pop())
 
     def open_namespace(self, *_: Any) -> int:
         return 0
@@ -64,11 +61,11 @@ class _Nothing:
             self._tag += 1
             self._done.append((self._tag, outcomes, sizes))
             if len(self._done) == 1:
-                os.write(self._writable, b"1")
+                os.write(self._pipe[1], b"1")
             return self._tag
 
     def event_fd(self) -> int:
-        return self._readable
+        return self._pipe[0]
 
     def settle(self) -> None:
         """Nothing is ever under way."""
@@ -77,7 +74,7 @@ class _Nothing:
         with self._lock:
             done, self._done = self._done, []
             if done:
-                os.read(self._readable, 1)
+                os.read(self._pipe[0], 1)
             return done
 
     def flush(self) -> None:

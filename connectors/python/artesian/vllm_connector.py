@@ -492,14 +492,15 @@ class WorkerSide(Side):
         if self._computed[record] == len(self._layers[record]) and not self._failed:
             self._follow(meta.generation)  # a step without loads begins its loads after the layers
             self._writes.append(self._threads.submit(self._write, record, meta.saves, time.monotonic()))
-            self._stats.count("bytes_stored", len(meta.saves) * self._bytes[record])
 
-    def _write(self, record: int, saves: list[Save], begun: float) -> None:
+    def _write(self, record: int, saves: list[Save], begun: float) -> int:
+        """How many bytes the store has of them now."""
         parents = [None if save.parent is None else _record(save.parent, record) for save in saves]
         names = [_record(save.key, record) for save in saves]
         data = [self._pieces(record, save.block) for save in saves]
         hints = [Hints(position=save.number, tokens=self.settings.block_tokens) for save in saves]
-        self._space.put(names, data, parents=parents, hints=hints, deadline=self._left(begun))
+        outcomes = self._space.put(names, data, parents=parents, hints=hints, deadline=self._left(begun))
+        return sum(outcome in (Outcome.STORED, Outcome.PRESENT) for outcome in outcomes) * self._bytes[record]
 
     def end(self) -> None:
         """Nothing reads or writes the engine's cache any more."""
@@ -507,7 +508,7 @@ class WorkerSide(Side):
             self._await_reads(self.settings.records)
         begun = time.monotonic()
         for answer in self._writes:
-            self.spared(answer.result, None)
+            self._stats.count("bytes_stored", self.spared(answer.result, 0))
         if self._writes:
             self._stats.count("seconds_storing", time.monotonic() - begun)
         self._writes.clear()

@@ -326,7 +326,7 @@ class ConnectorCase(unittest.TestCase):
 
     def test_what_is_read_and_what_the_compute_waits_for_is_counted(self):
         engine = self.filled()
-        engine.worker.get_kv_connector_stats()
+        self.assertEqual(engine.worker.get_kv_connector_stats().data["bytes_stored"], 5 * LAYERS * PAGE)
         self.assertIsNone(engine.worker.get_kv_connector_stats())
         engine.step(request("b", 5 * TOKENS + 3), [6, 7, 8, 9, 10, 11])
         stats = engine.worker.get_kv_connector_stats()
@@ -394,6 +394,8 @@ class ConnectorCase(unittest.TestCase):
         for name in ("b", "c"):
             self.assertEqual(engine.step(request(name, 40), [0, 1, 2]), 0)
         self.assertEqual(engine.failed, set())
+        stats = engine.worker.get_kv_connector_stats()
+        self.assertEqual(0 if stats is None else stats.data["bytes_stored"], 0)
 
     def test_settings_are_printed_for_either(self):
         for options, kind in ((["--connector"], "ArtesianConnector"), ([], "OffloadingConnector")):
